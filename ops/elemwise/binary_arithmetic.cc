@@ -39,6 +39,12 @@ struct Remainder {
     return rest != T(0) && (rest < T(0)) != (b < T(0)) ? static_cast<T>(rest + b) : rest;
   }
 };
+struct First {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T) {
+    return a;
+  }
+};
 struct Power {
   static constexpr index_t kElementCost = 10;
   template <typename T>
@@ -122,6 +128,27 @@ Term LogOf(const Term& a) { return a.is_number() ? Term(std::log(a.number())) : 
                             .formula = "lhs - rhs",
                             .left_graph = TESSERA_GRAPH(g),
                             .right_graph = TESSERA_GRAPH(-g)}),
+                       // MXNet's `_scatter_*` skip elements that sparse arrays do not store.
+                       Row<kArithmetic, op::plus, kLinear, op::identity, kLinear, op::identity>(
+                           {.elementwise = "_grad_add",
+                            .scalar = "_scatter_plus_scalar",
+                            .formula = "lhs + rhs",
+                            .left_graph = TESSERA_GRAPH(g),
+                            .right_graph = TESSERA_GRAPH(g)}),
+                       Row<kArithmetic, op::minus, kLinear, op::identity, kLinear, op::negation>(
+                           {.scalar = "_scatter_minus_scalar",
+                            .formula = "lhs - rhs",
+                            .left_graph = TESSERA_GRAPH(g),
+                            .right_graph = TESSERA_GRAPH(-g)}),
+                       Row<kArithmetic, Quotient, kOther, Quotient, kBoth, DivRight>(
+                           {.elementwise = "_scatter_elemwise_div",
+                            .formula = "lhs / rhs",
+                            .left_graph = TESSERA_GRAPH(g / b),
+                            .right_graph = TESSERA_GRAPH(-(g * a / (b * b)))}),
+                       Row<kArithmetic, First, kOther, op::mul, kZero, op::identity>(
+                           {.scalar = "_contrib_gradientmultiplier",
+                            .formula = "lhs, whose gradient is multiplied by rhs",
+                            .left_graph = TESSERA_GRAPH(g * b)}),
                        Row<kArithmetic, op::mul, kOther, op::mul, kOther, op::mul>(
                            {.elementwise = "elemwise_mul",
                             .broadcast = "broadcast_mul",

@@ -8,19 +8,28 @@ namespace {
 
 double One(double, double) { return 1; }
 double MinusOne(double, double) { return -1; }
+double Zero(double, double) { return 0; }
+double Plus(double a, double b) { return a + b; }
+double Minus(double a, double b) { return a - b; }
+double Over(double a, double b) { return a / b; }
+double OverRight(double a, double b) { return -a / (b * b); }
 double Left(double a, double) { return a; }
 double Right(double, double b) { return b; }
 
 const BinaryRows kRows[] = {
-    BinaryRows({"elemwise_add", "broadcast_add", "_plus_scalar", "",
-                [](double a, double b) { return a + b; }, &One, &One}),
-    BinaryRows({"elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar",
-                [](double a, double b) { return a - b; }, &One, &MinusOne}),
+    BinaryRows({"elemwise_add", "broadcast_add", "_plus_scalar", "", &Plus, &One, &One}),
+    BinaryRows({"elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar", &Minus, &One,
+                &MinusOne}),
     BinaryRows({"elemwise_mul", "broadcast_mul", "_mul_scalar", "",
                 [](double a, double b) { return a * b; }, &Right, &Left}),
-    BinaryRows({"elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar",
-                [](double a, double b) { return a / b; }, [](double, double b) { return 1 / b; },
-                [](double a, double b) { return -a / (b * b); }}),
+    BinaryRows({"elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar", &Over,
+                [](double, double b) { return 1 / b; }, &OverRight}),
+    BinaryRows({"_grad_add", "", "_scatter_plus_scalar", "", &Plus, &One, &One}),
+    BinaryRows({"", "", "_scatter_minus_scalar", "", &Minus, &One, &MinusOne}),
+    BinaryRows({"_scatter_elemwise_div", "", "", "", &Over, [](double, double b) { return 1 / b; },
+                &OverRight}),
+    BinaryRows({"", "", "_contrib_gradientmultiplier", "", &Left, &Right, &Zero, Fill(), Fill(),
+                /*is_smooth=*/false}),
     // Away from the steps, and exact in every type.
     BinaryRows({"_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar",
                 [](double a, double b) { return a - b * std::floor(a / b); }, &One,

@@ -1,4 +1,6 @@
-// Functions of one array that are piecewise constant or linear: rounding, signs, logic.
+// Functions of one array that are piecewise constant or linear: rounding, signs, logic. The
+// straight-through estimators _contrib_*_ste (Bengio, Léonard and Courville, 2013) have the value
+// of a step and the gradient of the identity.
 #include <cmath>
 
 #include "tessera/ops/elemwise/map_function.h"
@@ -47,6 +49,17 @@ UnaryRow Constant(std::string_view name, std::string_view description) {
           .gradient = MakeMapFunction<op::identity, 1, MapTypes::kArithmetic>()};
 }
 
+/// A row whose gradient is that of the identity: a straight-through estimator.
+template <typename Op>
+UnaryRow StraightThrough(std::string_view name, std::string_view description) {
+  return {.name = name,
+          .description = description,
+          .value = MakeMapFunction<Op, 1, MapTypes::kArithmetic>(),
+          .gradient_reads = GradientReads::kHead,
+          .gradient = MakeMapFunction<op::identity, 1, MapTypes::kArithmetic>(),
+          .graph = [](const Term& g, const Term&, const Term&) { return g; }};
+}
+
 Term Negated(const Term& g, const Term&, const Term&) { return -g; }
 Term TimesSign(const Term& g, const Term& x, const Term&) { return g * Apply("sign", {x}); }
 Term TimesStep(const Term& g, const Term&, const Term& y) { return g * IsGreater(y, 0); }
@@ -61,6 +74,8 @@ Term TimesStep(const Term& g, const Term&, const Term& y) { return g * IsGreater
                       Constant<op::trunc>("trunc", "The integer part."),
                       Constant<op::trunc>("fix", "The integer part."),
                       Constant<op::sign>("sign", "-1, 0 or 1."),
+                      StraightThrough<op::round>("_contrib_round_ste", "round with gradient 1."),
+                      StraightThrough<op::sign>("_contrib_sign_ste", "sign with gradient 1."),
                       Constant<LogicalNot>("logical_not", "1 where data is 0, else 0."),
                       {.name = "negative",
                        .description = "-data.",

@@ -38,6 +38,13 @@ OperatorRow Row(const std::string& name, double (*value)(double), double (*deriv
   return row;
 }
 
+/// A function whose gradient counts as 1.
+OperatorRow StraightThrough(const std::string& name, double (*value)(double)) {
+  OperatorRow row = Row(name, value, [](double) { return 1.0; });
+  row.gradient_is_derivative = false;
+  return row;
+}
+
 const RowRegistration kRows[] = {
     RowRegistration(Row(
         "floor", [](double x) { return std::floor(x); }, [](double) { return 0.0; })),
@@ -52,6 +59,8 @@ const RowRegistration kRows[] = {
     RowRegistration(Row(
         "fix", [](double x) { return std::trunc(x); }, [](double) { return 0.0; })),
     RowRegistration(Row("sign", &Sign, [](double) { return 0.0; })),
+    RowRegistration(StraightThrough("_contrib_round_ste", [](double x) { return std::round(x); })),
+    RowRegistration(StraightThrough("_contrib_sign_ste", &Sign)),
     RowRegistration(Row(
         "logical_not", [](double x) { return x == 0 ? 1.0 : 0.0; }, [](double) { return 0.0; })),
     RowRegistration(Row(

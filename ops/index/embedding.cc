@@ -1,4 +1,4 @@
-// Embedding: rows of a matrix, chosen by integers.
+// Embedding and _contrib_SparseEmbedding: rows of a matrix, chosen by integers.
 //
 //   out[i…][j] = weight[data[i…]][j]    d weight[k] = the sum of g[i…] over data[i…] == k
 //
@@ -16,14 +16,17 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: rows and registration
 
-struct EmbeddingParameters {
+/// The parameters of Embedding, or of _contrib_SparseEmbedding, which has one more.
+template <bool kIsContrib>
+struct RowParameters {
   int64_t input_dim = 1;
   int64_t output_dim = 1;
   DType dtype = DType::kFloat32;
   bool sparse_grad = false;
+  bool deterministic = false;
 
-  static void Declare(ParameterSchema<EmbeddingParameters>& schema) {
-    using P = EmbeddingParameters;
+  static void Declare(ParameterSchema<RowParameters>& schema) {
+    using P = RowParameters;
     schema.Required("input_dim", &P::input_dim, "the number of rows");
     schema.Range(1);
     schema.Required("output_dim", &P::output_dim, "the length of a row");
@@ -39,10 +42,15 @@ struct EmbeddingParameters {
                    {"uint8", DType::kUint8}},
                   "element type of the weight, unless it is known");
     schema.Optional("sparse_grad", &P::sparse_grad, "accepted; gradients are dense");
+    if (!kIsContrib) return;
+    schema.Optional("deterministic", &P::deterministic, "accepted; gradients always are");
   }
 };
+using EmbeddingParameters = RowParameters</*kIsContrib=*/false>;
+using SparseEmbeddingParameters = RowParameters</*kIsContrib=*/true>;
 
-class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters> {
+template <typename Parameters>
+class EmbeddingProperty final : public ParameterizedProperty<Parameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"data", "weight"}; }
   bool ArgumentHasGradient(int argument) const override { return argument == 1; }
@@ -50,22 +58,22 @@ class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
     TShape& out = (*out_shape)[0];
-    MergeShape(*this, "weight", &(*in_shape)[1], {param_.input_dim, param_.output_dim});
+    MergeShape(*this, "weight", &(*in_shape)[1], {this->param_.input_dim, this->param_.output_dim});
     if (out.rank_known()) {
       if (out.ndim() == 0) {
-        throw InvalidArgument(TypeString(), ": output has shape ", out, ", expected (…,",
-                              param_.output_dim, ")");
+        throw InvalidArgument(this->TypeString(), ": output has shape ", out, ", expected (…,",
+                              this->param_.output_dim, ")");
       }
       MergeShape(*this, "data", &data,
                  TShape(std::span<const index_t>(out.begin(), out.end() - 1)));
     }
     if (!data.rank_known()) return false;
     if (data.ndim() == TShape::kMaxRank) {
-      throw InvalidArgument(TypeString(), ": data has shape ", data, ", expected at most ",
+      throw InvalidArgument(this->TypeString(), ": data has shape ", data, ", expected at most ",
                             TShape::kMaxRank - 1, " dimensions");
     }
     std::vector<index_t> extents(data.begin(), data.end());
-    extents.push_back(param_.output_dim);
+    extents.push_back(this->param_.output_dim);
     MergeShape(*this, "output", &out, TShape(std::span<const index_t>(extents)));
     return data.known();
   }
@@ -73,9 +81,9 @@ class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters
   bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
     DType& weight = (*in_type)[1];
     DType& out = (*out_type)[0];
-    if (weight == DType::kUnknown) weight = out != DType::kUnknown ? out : param_.dtype;
+    if (weight == DType::kUnknown) weight = out != DType::kUnknown ? out : this->param_.dtype;
     if (out != DType::kUnknown && out != weight) {
-      throw InvalidArgument(TypeString(), ": output has element type ", out,
+      throw InvalidArgument(this->TypeString(), ": output has element type ", out,
                             ", expected that of weight, ", weight);
     }
     out = weight;
@@ -92,9 +100,10 @@ class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters
   }
 };
 
+template <typename Parameters>
 class EmbeddingOperator final : public Operator {
  public:
-  explicit EmbeddingOperator(const EmbeddingParameters& param)
+  explicit EmbeddingOperator(const Parameters& param)
       : rows_{.rows = param.input_dim, .width = param.output_dim} {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
@@ -115,10 +124,16 @@ class EmbeddingOperator final : public Operator {
   const RowTables rows_;
 };
 
-[[maybe_unused]] const bool kRegistered =
-    RegisterTypedOperator<EmbeddingProperty, EmbeddingOperator>(
+[[maybe_unused]] const bool kRegistered[] = {
+    RegisterTypedOperator<EmbeddingProperty<EmbeddingParameters>,
+                          EmbeddingOperator<EmbeddingParameters>>(
         TESSERA_TABLE_PLACE, "Embedding", "Rows of a matrix, chosen by integers.",
-        TakenTypes::kAny);
+        TakenTypes::kAny),
+    RegisterTypedOperator<EmbeddingProperty<SparseEmbeddingParameters>,
+                          EmbeddingOperator<SparseEmbeddingParameters>>(
+        TESSERA_TABLE_PLACE, "_contrib_SparseEmbedding", "Embedding, for old graphs.",
+        TakenTypes::kAny),
+};
 
 }  // namespace
 }  // namespace tessera

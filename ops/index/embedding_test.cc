@@ -11,9 +11,9 @@ index_t RowOf(const Values& data, index_t i, index_t rows) {
   return std::clamp<index_t>(static_cast<index_t>(data[i]), 0, rows - 1);
 }
 
-OperatorRow Row() {
+OperatorRow Row(const std::string& name) {
   OperatorRow row;
-  row.name = "Embedding";
+  row.name = name;
   row.takes_integers = true;
   row.forward = [](const ParameterMap&, const std::vector<Values>& in, std::vector<Values>*) {
     const index_t rows = in[1].shape[0], width = in[1].shape[1];
@@ -85,7 +85,19 @@ OperatorRow Row() {
   return row;
 }
 
-const RowRegistration kRow(Row());
+OperatorRow SparseRow() {
+  OperatorRow row = Row("_contrib_SparseEmbedding");
+  row.cases[0].parameters["deterministic"] = "True";
+  row.cases[1].parameters["sparse_grad"] = "True";
+  row.errors.push_back(
+      {.name = "deterministic_is_text",
+       .parameters = {{"input_dim", "5"}, {"output_dim", "3"}, {"deterministic", "maybe"}},
+       .words = {"deterministic", "maybe"}});
+  return row;
+}
+
+const RowRegistration kRow(Row("Embedding"));
+const RowRegistration kSparseRow(SparseRow());
 
 }  // namespace
 }  // namespace tessera::ops_testing

@@ -113,6 +113,17 @@ TEST(IndexValuesTest, RowsThatAreReplacedAreThere) {
   }
 }
 
+TEST(IndexValuesTest, SketchesHaveAPositionForEachIndex) {
+  const auto sketch = [](float index) {
+    return Call("_contrib_count_sketch", {{"out_dim", "2"}},
+                {{{1, 2, 5}, {1, 3}}, {{1, index, 1}, {1, 3}}, {{1, -1, -1}, {1, 3}}});
+  };
+  EXPECT_THAT(sketch(0), ElementsAre(-2, -4));
+  for (const float wrong : {2.0f, -1.0f, 1e20f}) {
+    ExpectOutOfRange([&] { sketch(wrong); }, {"element 1", "extent 2"});
+  }
+}
+
 TEST(IndexValuesTest, RanksFollowFromOtherRanks) {
   const auto infer = [](const std::string& op, std::vector<TShape> in, const TShape& out) {
     std::vector<TShape> outputs = {out};

@@ -6,25 +6,6 @@
 namespace tessera::ops_testing {
 namespace {
 
-ConvolutionReference Reference(const ParameterMap& parameters, const TShape& data) {
-  const ParameterReader p(parameters);
-  const int rank = data.ndim();
-  ConvolutionReference c = {.batch = data[0],
-                            .groups = p.Int("num_group", 1),
-                            .channels = data[1],
-                            .filters = p.Int("num_filter", 0),
-                            .in = Spatial(data),
-                            .kernel = Extents(p, "kernel", rank, 1, 1),
-                            .stride = Extents(p, "stride", rank, 1, 1),
-                            .dilate = Extents(p, "dilate", rank, 1, 1),
-                            .pad = Extents(p, "pad", rank, 0, 0)};
-  for (size_t d = 0; d < 3; ++d) {
-    const index_t window = (c.kernel[d] - 1) * c.dilate[d] + 1;
-    c.out[d] = (c.in[d] + 2 * c.pad[d] - window) / c.stride[d] + 1;
-  }
-  return c;
-}
-
 /// The products of a convolution, for SumProducts.
 auto ProductsOf(const ConvolutionReference& c) {
   return [&c](const auto& visit) { c.ForEachProduct(visit); };
@@ -32,14 +13,14 @@ auto ProductsOf(const ConvolutionReference& c) {
 
 std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
                             std::vector<Values>*) {
-  const ConvolutionReference c = Reference(parameters, in[0].shape);
+  const ConvolutionReference c = ReadConvolution(parameters, in[0].shape);
   return SumProducts(in, Values(ImageOf(c.batch, c.filters, c.out, in[0].shape.ndim())),
                      ProductsOf(c));
 }
 
 std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
                              const std::vector<Values>& in, const std::vector<Values>&) {
-  const ConvolutionReference c = Reference(parameters, in[0].shape);
+  const ConvolutionReference c = ReadConvolution(parameters, in[0].shape);
   return SumProductsGradient(out_grad[0], in, ProductsOf(c));
 }
 

@@ -90,6 +90,26 @@ struct ConvolutionReference {
   }
 };
 
+/// Returns the convolution that Convolution's parameters describe.
+inline ConvolutionReference ReadConvolution(const ParameterMap& parameters, const TShape& data) {
+  const ParameterReader p(parameters);
+  const int rank = data.ndim();
+  ConvolutionReference c = {.batch = data[0],
+                            .groups = p.Int("num_group", 1),
+                            .channels = data[1],
+                            .filters = p.Int("num_filter", 0),
+                            .in = Spatial(data),
+                            .kernel = Extents(p, "kernel", rank, 1, 1),
+                            .stride = Extents(p, "stride", rank, 1, 1),
+                            .dilate = Extents(p, "dilate", rank, 1, 1),
+                            .pad = Extents(p, "pad", rank, 0, 0)};
+  for (size_t d = 0; d < 3; ++d) {
+    const index_t window = (c.kernel[d] - 1) * c.dilate[d] + 1;
+    c.out[d] = (c.in[d] + 2 * c.pad[d] - window) / c.stride[d] + 1;
+  }
+  return c;
+}
+
 /// Returns the channel of element i of (batch, channel, …).
 inline index_t ChannelOf(const TShape& shape, index_t i) {
   return i / shape.ProdShape(2, shape.ndim()) % shape[1];

@@ -1,4 +1,4 @@
-// BatchNorm: each channel with mean 0 and variance 1, then scaled and shifted.
+// BatchNorm and its variants: each channel with mean 0 and variance 1, then scaled and shifted.
 //
 //   out = (x - mean) * invstd * gamma + beta,  invstd = 1 / sqrt(var + eps)
 //
@@ -10,16 +10,21 @@
 //   d gamma = sum g xhat    d beta = sum g    xhat = (x - mean) invstd, n elements a channel
 //   d x = gamma invstd (g - d beta / n - xhat d gamma / n); with moving statistics gamma invstd g
 //
+// _contrib_BatchNormWithReLU computes max(out, 0), whose gradient g reaches only elements above 0.
+// _contrib_SyncBatchNorm is BatchNorm on one device; the batch's statistics over several devices
+// are an error.
+//
 // The outputs mean and var, shown with output_mean_var, are the mean and, as in MXNet, invstd;
-// BatchNorm_v1 gives the variance. Shapes: data of rank 2 or higher (1 with axis=0), all others
-// (channels). Types: float32, float64, float16, bfloat16; gamma, beta, statistics and sums are
-// float32 for 16-bit data. Runs on the CPU.
+// BatchNorm_v1 and _contrib_SyncBatchNorm give the variance. Shapes: data of rank 2 or higher (1
+// with axis=0), all others (channels). Types: float32, float64, float16, bfloat16; gamma, beta,
+// statistics and sums are float32 for 16-bit data. Runs on the CPU.
 #include <cmath>
-#include <optional>
 #include <utility>
 
+#include "tessera/base/error.h"
 #include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/norm/batch_norm_parameters.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
@@ -28,40 +33,6 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: the row driver
-
-/// The parameters of BatchNorm, or of BatchNorm_v1, which has fewer.
-template <bool kIsV1>
-struct NormParameters {
-  static constexpr bool kShowsInverse = !kIsV1;  ///< whether `var` is 1 / sqrt(var + eps)
-  double eps = 0.0010000000474974513;
-  float momentum = 0.9f;
-  bool fix_gamma = true;
-  bool use_global_stats = false;
-  bool output_mean_var = false;
-  int64_t axis = 1;
-  bool cudnn_off = false;
-  std::optional<float> min_calib_range;
-  std::optional<float> max_calib_range;
-
-  static void Declare(ParameterSchema<NormParameters>& schema) {
-    using P = NormParameters;
-    schema.Optional("eps", &P::eps, "added to the variance");
-    schema.Range(0);
-    schema.Optional("momentum", &P::momentum, "weight of the old moving statistics");
-    schema.Range(0, 1);
-    schema.Optional("fix_gamma", &P::fix_gamma, "use 1 in place of gamma");
-    schema.Optional("use_global_stats", &P::use_global_stats,
-                    "use the moving statistics in training too");
-    schema.Optional("output_mean_var", &P::output_mean_var, "show the outputs mean and var");
-    if (kIsV1) return;
-    schema.Optional("axis", &P::axis, "the axis of channels");
-    schema.Optional("cudnn_off", &P::cudnn_off, "accepted for old graphs; not used");
-    schema.Optional("min_calib_range", &P::min_calib_range, "accepted for old graphs; not used");
-    schema.Optional("max_calib_range", &P::max_calib_range, "accepted for old graphs; not used");
-  }
-};
-using BatchNormParameters = NormParameters</*kIsV1=*/false>;
-using BatchNormV1Parameters = NormParameters</*kIsV1=*/true>;
 
 enum Input { kData, kGamma, kBeta, kMovingMean, kMovingVar };
 enum OutputValue { kOut, kMean, kVar };
@@ -137,7 +108,10 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                              std::span<const int> in_data,
                                              std::span<const int> out_data) const override {
-    return {out_grad[kOut], in_data[kData], in_data[kGamma], out_data[kMean], out_data[kVar]};
+    std::vector<int> needed = {out_grad[kOut], in_data[kData], in_data[kGamma], out_data[kMean],
+                               out_data[kVar]};
+    if (Parameters::kRectifies) needed.push_back(out_data[kOut]);
+    return needed;
   }
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
@@ -158,7 +132,8 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
     const auto of_channels = [](const char* op, const Term& term) {
       return Apply(op, {term}, {{"axis", "-1"}, {"exclude", "True"}}).Broadcast();
     };
-    const Term g = turned({builder, builder->OutGrad(kOut)});
+    Term g = turned({builder, builder->OutGrad(kOut)});
+    if (Parameters::kRectifies) g = g * IsGreater(turned({builder, builder->Output(kOut)}), 0);
     const Term x = turned({builder, builder->Input(kData)});
     const Term gamma(builder, builder->Input(kGamma));
     // The gradient of a conversion is the conversion back: statistics may have another type.
@@ -242,29 +217,34 @@ class BatchNormOperator final : public Operator {
       const PerChannel<T> gamma(in_data[kGamma]), mean(out_data[kMean]), var(out_data[kVar]);
       const PerChannel<T> gamma_grad(in_grad[kGamma], req[kGamma]);
       const PerChannel<T> beta_grad(in_grad[kBeta], req[kBeta]);
-      RowCall(rows)
-          .Read(out_grad[kOut])
-          .Read(in_data[kData])
-          .Write(in_grad[kData], req[kData])
+      RowCall call(rows);
+      call.Read(out_grad[kOut]).Read(in_data[kData]);
+      if (Parameters::kRectifies) call.Read(out_data[kOut]);
+      call.Write(in_grad[kData], req[kData])
           .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
-            const T* const g = in[0];
+            const T* const head = in[0];
             const T* const x = in[1];
+            [[maybe_unused]] const T* const y = Parameters::kRectifies ? in[2] : nullptr;
             T* const dx = out[0];
+            const auto g = [=](index_t i) TESSERA_LOOP_BODY {
+              if constexpr (Parameters::kRectifies) return y[i] > T(0) ? head[i] : T(0);
+              return head[i];
+            };
             const T center = mean[c];
             const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
-            const double sum = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; });
+            const double sum = SumOf<T>(n, g);
             const double dot =
-                SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] - center); });
+                SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g(i) * (x[i] - center); });
             const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
             if (of_batch && n > 0) {
               const double count = static_cast<double>(n);
               const T shift = static_cast<T>(sum / count);
               const T slope = static_cast<T>(dot / count) * invstd * invstd;
               ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
-                dx[i] = factor * (g[i] - shift - (x[i] - center) * slope);
+                dx[i] = factor * (g(i) - shift - (x[i] - center) * slope);
               });
             } else {
-              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g[i]; });
+              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g(i); });
             }
             gamma_grad.Set(c, param_.fix_gamma ? 0 : dot * static_cast<double>(invstd));
             beta_grad.Set(c, sum);
@@ -277,6 +257,11 @@ class BatchNormOperator final : public Operator {
     return static_cast<int>(param_.axis < 0 ? param_.axis + data.shape_.ndim() : param_.axis);
   }
   template <typename T>
+  __attribute__((always_inline)) static T Activated(T y) {
+    if constexpr (Parameters::kRectifies) return y < T(0) ? T(0) : y;
+    return y;
+  }
+  template <typename T>
   T Inverse(double var) const {
     return static_cast<T>(1 / std::sqrt(var + static_cast<double>(param_.eps)));
   }
@@ -284,6 +269,10 @@ class BatchNormOperator final : public Operator {
   template <typename T>
   void ForwardOfBatch(std::span<const TBlob> in_data, std::span<const OpReqType> req,
                       std::span<const TBlob> out_data) const {
+    if (param_.ndev > 1) {
+      throw Unimplemented("ndev is ", param_.ndev,
+                          ", but a batch's statistics are those of one device");
+    }
     const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, Axis(in_data[kData]));
     const index_t n = rows.Length();
     const double momentum = static_cast<double>(param_.momentum);
@@ -313,7 +302,8 @@ class BatchNormOperator final : public Operator {
           const T invstd = Inverse<T>(var);
           const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
           const T shift = beta[c];
-          ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = (x[i] - center) * scale + shift; });
+          ForEach(n, [=](index_t i)
+                         TESSERA_LOOP_BODY { y[i] = Activated((x[i] - center) * scale + shift); });
           out_mean.Set(c, mean);
           out_var.Set(c, Parameters::kShowsInverse ? static_cast<double>(invstd) : var);
         });
@@ -355,8 +345,9 @@ class BatchNormOperator final : public Operator {
           const T* const x = in[0];
           T* const y = out[0];
           if (channels_last) {
-            ForEach(n, [=](index_t i)
-                           TESSERA_LOOP_BODY { y[i] = (x[i] - center[i]) * scale[i] + shift[i]; });
+            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
+              y[i] = Activated((x[i] - center[i]) * scale[i] + shift[i]);
+            });
             return;
           }
           const index_t first = row * together % channels;
@@ -366,7 +357,7 @@ class BatchNormOperator final : public Operator {
               const T* const from = x + c * n;
               T* const to = y + c * n;
 #pragma GCC ivdep
-              for (index_t i = 0; i < n; ++i) to[i] = (from[i] - m) * a + b;
+              for (index_t i = 0; i < n; ++i) to[i] = Activated((from[i] - m) * a + b);
             }
           });
         });
@@ -377,14 +368,24 @@ class BatchNormOperator final : public Operator {
   const Parameters param_;
 };
 
+/// Registers one of the operators under `name` and returns true.
+template <BatchNormKind kKind>
+bool Register(const TablePlace& place, std::string_view name, std::string_view description) {
+  using Parameters = BatchNormParameters<kKind>;
+  return RegisterTypedOperator<BatchNormProperty<Parameters>, BatchNormOperator<Parameters>>(
+      place, name, description);
+}
+
 [[maybe_unused]] const bool kRegistered[] = {
-    RegisterTypedOperator<BatchNormProperty<BatchNormParameters>,
-                          BatchNormOperator<BatchNormParameters>>(
+    Register<BatchNormKind::kBatchNorm>(
         TESSERA_TABLE_PLACE, "BatchNorm",
         "Each channel with mean 0 and variance 1, then scaled and shifted."),
-    RegisterTypedOperator<BatchNormProperty<BatchNormV1Parameters>,
-                          BatchNormOperator<BatchNormV1Parameters>>(
-        TESSERA_TABLE_PLACE, "BatchNorm_v1", "BatchNorm of axis 1, for old graphs."),
+    Register<BatchNormKind::kV1>(TESSERA_TABLE_PLACE, "BatchNorm_v1",
+                                 "BatchNorm of axis 1, for old graphs."),
+    Register<BatchNormKind::kSync>(TESSERA_TABLE_PLACE, "_contrib_SyncBatchNorm",
+                                   "BatchNorm of axis 1, on one device."),
+    Register<BatchNormKind::kWithRelu>(TESSERA_TABLE_PLACE, "_contrib_BatchNormWithReLU",
+                                       "BatchNorm, then max(., 0)."),
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -38,12 +39,20 @@ struct Options {
   }
 };
 
-OperatorRow Row(const std::string& name, bool shows_inverse) {
+/// The differences of the variants.
+struct Variant {
+  bool shows_inverse = true;
+  bool rectifies = false;
+  bool has_axis = true;
+};
+
+OperatorRow Row(const std::string& name, const Variant& variant) {
+  const bool shows_inverse = variant.shows_inverse, rectifies = variant.rectifies;
   OperatorRow row;
   row.name = name;
   row.shapes_follow_from_output = false;
-  row.forward = [shows_inverse](const ParameterMap& parameters, const std::vector<Values>& in,
-                                std::vector<Values>* mutated) {
+  row.forward = [=](const ParameterMap& parameters, const std::vector<Values>& in,
+                    std::vector<Values>* mutated) {
     const Layout l(parameters, in[0].shape);
     const Options o(parameters);
     std::vector<Values> out = {Values(in[0].shape), Values(in[1].shape), Values(in[1].shape)};
@@ -63,15 +72,17 @@ OperatorRow Row(const std::string& name, bool shows_inverse) {
       }
       const double invstd = 1 / std::sqrt(var + o.eps);
       const double gamma = o.fix_gamma ? 1 : in[1][c];
-      l.ForEach(c, [&](index_t i) { out[0][i] = (in[0][i] - mean) * invstd * gamma + in[2][c]; });
+      l.ForEach(c, [&](index_t i) {
+        out[0][i] = (in[0][i] - mean) * invstd * gamma + in[2][c];
+        if (rectifies) out[0][i] = std::max(out[0][i], 0.0);
+      });
       out[1][c] = mean;
       out[2][c] = shows_inverse ? invstd : var;
     }
     return out;
   };
-  row.backward = [shows_inverse](const ParameterMap& parameters,
-                                 const std::vector<Values>& out_grad, const std::vector<Values>& in,
-                                 const std::vector<Values>& out) {
+  row.backward = [=](const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                     const std::vector<Values>& in, const std::vector<Values>& out) {
     const Layout l(parameters, in[0].shape);
     const Options o(parameters);
     std::vector<Values> grad;
@@ -82,14 +93,15 @@ OperatorRow Row(const std::string& name, bool shows_inverse) {
       const double gamma = o.fix_gamma ? 1 : in[1][c];
       const double n = static_cast<double>(l.count());
       double sum = 0, dot = 0;
+      const auto g = [&](index_t i) { return rectifies && !(out[0][i] > 0) ? 0 : out_grad[0][i]; };
       l.ForEach(c, [&](index_t i) {
-        sum += out_grad[0][i];
-        dot += out_grad[0][i] * (in[0][i] - mean) * invstd;
+        sum += g(i);
+        dot += g(i) * (in[0][i] - mean) * invstd;
       });
       l.ForEach(c, [&](index_t i) {
         const double xhat = (in[0][i] - mean) * invstd;
         const double centered = o.use_global_stats ? 0 : sum / n + xhat * dot / n;
-        grad[0][i] = gamma * invstd * (out_grad[0][i] - centered);
+        grad[0][i] = gamma * invstd * (g(i) - centered);
       });
       grad[1][c] = o.fix_gamma ? 0 : dot;
       grad[2][c] = sum;
@@ -133,7 +145,7 @@ OperatorRow Row(const std::string& name, bool shows_inverse) {
     made.fills[3] = Fill::Given({16384, 16385});
     made.large = true;
   }
-  if (name == "BatchNorm") {
+  if (variant.has_axis) {
     add("last_axis", {{"fix_gamma", "False"}, {"axis", "-1"}}, {3, 2, 5, 19}, 19);
     add("first_axis", {{"axis", "0"}}, {3, 5}, 3);
     add("global_last_axis", {{"axis", "2"}, {"use_global_stats", "True"}}, {3, 2, 4}, 4);
@@ -152,9 +164,21 @@ OperatorRow Row(const std::string& name, bool shows_inverse) {
   return row;
 }
 
+OperatorRow SyncRow() {
+  OperatorRow row = Row("_contrib_SyncBatchNorm", {.shows_inverse = false, .has_axis = false});
+  for (OperatorCase& made : row.cases) made.parameters["key"] = "a";
+  for (ErrorCase& error : row.errors) error.parameters["key"] = "a";
+  row.errors.push_back({.name = "without_key", .words = {"required", "key"}});
+  row.errors.push_back(
+      {.name = "no_devices", .parameters = {{"key", "a"}, {"ndev", "0"}}, .words = {"ndev", "0"}});
+  return row;
+}
+
 const RowRegistration kRows[] = {
-    RowRegistration(Row("BatchNorm", true)),
-    RowRegistration(Row("BatchNorm_v1", false)),
+    RowRegistration(Row("BatchNorm", {})),
+    RowRegistration(Row("BatchNorm_v1", {.shows_inverse = false, .has_axis = false})),
+    RowRegistration(Row("_contrib_BatchNormWithReLU", {.rectifies = true})),
+    RowRegistration(SyncRow()),
 };
 
 }  // namespace

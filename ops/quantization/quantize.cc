@@ -9,21 +9,18 @@
 // The factors are those of MXNet 1.9.1's packages. Shapes: any; the ranges have shape (1,). Types:
 // data of the first float32, float64, float16 or bfloat16, computed in float32; ranges and the
 // second's output float32. No gradient. Runs on the CPU.
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/tensor/device/parallel.h"
 
 namespace tessera {
 namespace {
 
-using namespace ops_internal;  // NOLINT: conversion and registration
+using namespace ops_internal;  // NOLINT: codes and registration
 
 struct QuantizeParameters {
   DType out_type = DType::kUint8;
@@ -102,32 +99,6 @@ class DequantizeProperty final : public RangedProperty<DequantizeParameters> {
   }
 };
 
-float NumberIn(const TBlob& blob) { return *static_cast<const float*>(blob.dptr_); }
-
-float RangeOf(std::span<const TBlob> in_data) {
-  return std::max(std::abs(NumberIn(in_data[1])), std::abs(NumberIn(in_data[2])));
-}
-
-/// Computes out = data * factor, rounded if the output has integers.
-void Scale(const TBlob& data, float factor, const TBlob& out) {
-  constexpr index_t kBlock = 256;
-  const bool rounds = !IsReal(out.type_flag_);
-  const index_t in_bytes = DTypeSizeBytes(data.type_flag_);
-  const index_t out_bytes = DTypeSizeBytes(out.type_flag_);
-  ParallelFor(data.Size(), StepsPerTask(1), [&](index_t begin, index_t end) {
-    float block[kBlock];
-    for (index_t i = begin; i < end; i += kBlock) {
-      const index_t n = std::min(kBlock, end - i);
-      LoadRow(static_cast<const char*>(data.dptr_) + i * in_bytes, data.type_flag_, 1, n, block);
-      for (index_t k = 0; k < n; ++k) {
-        block[k] = rounds ? std::nearbyint(block[k] * factor) : block[k] * factor;
-      }
-      StoreRow(block, n, /*add=*/false, out.type_flag_,
-               static_cast<char*>(out.dptr_) + i * out_bytes);
-    }
-  });
-}
-
 class QuantizeOperator final : public Operator {
  public:
   explicit QuantizeOperator(const QuantizeParameters& param) : type_(param.out_type) {}
@@ -135,13 +106,12 @@ class QuantizeOperator final : public Operator {
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    const float range = RangeOf(in_data);
-    const bool is_signed = type_ == DType::kInt8;
-    if (req[0] != kNullOp) Scale(in_data[0], (is_signed ? 127 : 255) / range, out_data[0]);
-    for (const size_t i : {1, 2}) {
-      if (req[i] == kNullOp) continue;
-      const float end = i == 1 ? -range : range;
-      *static_cast<float*>(out_data[i].dptr_) = is_signed ? end : NumberIn(in_data[i]);
+    const float range = Magnitude(in_data[1], in_data[2]);
+    if (req[0] != kNullOp) Scale(in_data[0], LargestCode(type_) / range, out_data[0]);
+    if (type_ == DType::kInt8) {
+      StoreRange(-range, range, req, out_data);
+    } else {
+      StoreRange(NumberIn(in_data[1]), NumberIn(in_data[2]), req, out_data);
     }
   }
 
@@ -157,8 +127,8 @@ class DequantizeOperator final : public Operator {
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
-    const bool is_signed = in_data[0].type_flag_ == DType::kInt8;
-    Scale(in_data[0], RangeOf(in_data) / (is_signed ? 127.5f : 255.5f), out_data[0]);
+    const float codes = LargestCode(in_data[0].type_flag_) + 0.5f;
+    Scale(in_data[0], Magnitude(in_data[1], in_data[2]) / codes, out_data[0]);
   }
 };
 

@@ -1,4 +1,4 @@
-// The operators that draw random numbers: distributions, and that numbers depend on the seed alone.
+// The operators of random numbers: distributions, and that numbers depend on the seed alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
@@ -349,6 +349,50 @@ TEST(RandomTest, ClassesAreDrawnWithTheirProbability) {
   }
 }
 
+TEST(RandomTest, ZipfianClassesAreDistinctAndHaveTheirProbability) {
+  constexpr int kRows = 20000, kClasses = 5, kEach = 3;
+  RandomCall call("_sample_unique_zipfian", {{"range_max", "5"}, {"shape", "(20000,3)"}});
+  const Doubles drawn = call.Draw();
+  std::vector<int> first(kClasses);
+  for (size_t row = 0; row < kRows; ++row) {
+    const std::set<double> classes(drawn.begin() + static_cast<int>(row) * kEach,
+                                   drawn.begin() + static_cast<int>(row + 1) * kEach);
+    ASSERT_EQ(classes.size(), size_t{kEach}) << row;
+    ASSERT_TRUE(*classes.begin() >= 0 && *classes.rbegin() < kClasses) << row;
+    ASSERT_GE(call.all()[1][row], kEach);
+    ++first[static_cast<size_t>(drawn[row * kEach])];
+  }
+  for (size_t c = 0; c < kClasses; ++c) {
+    const auto x = static_cast<double>(c);
+    const double p = std::log((x + 2) / (x + 1)) / std::log(kClasses + 1.0);
+    EXPECT_NEAR(first[c], kRows * p, 5 * std::sqrt(kRows * p * (1 - p))) << c;
+  }
+}
+
+TEST(RandomTest, ZipfianDrawsCountThoseOfClassesThatTheRowHas) {
+  // After a first class of probability p, 1 / (1 - p) draws give another one, on average.
+  RandomCall call("_sample_unique_zipfian", {{"range_max", "2"}, {"shape", "(40000,2)"}});
+  call.Draw();
+  const double p = std::log(2.0) / std::log(3.0);
+  const double mean = 1 + p / (1 - p) + (1 - p) / p;
+  EXPECT_NEAR(Mean(call.all()[1]), mean, 5 * std::sqrt(Variance(call.all()[1]) / kSize));
+}
+
+TEST(RandomTest, DensitiesAtTheEndsOfTheirSupportAreTheLimits) {
+  const auto density = [](const std::string& name, const Doubles& sample,
+                          const std::vector<Doubles>& parameters) {
+    const auto n = static_cast<index_t>(sample.size());
+    std::vector<std::pair<TShape, Doubles>> inputs = {{{n}, sample}};
+    for (const Doubles& each : parameters) inputs.push_back({{n}, each});
+    return Draw("_random_pdf_" + name, {}, inputs)[0];
+  };
+  EXPECT_DOUBLE_EQ(density("gamma", {0}, {{1}, {2}}), 2);
+  EXPECT_DOUBLE_EQ(density("poisson", {0}, {{0}}), 1);
+  EXPECT_DOUBLE_EQ(density("negative_binomial", {0}, {{3}, {1}}), 1);
+  EXPECT_DOUBLE_EQ(density("generalized_negative_binomial", {0}, {{0}, {2}}), 1);
+  EXPECT_DOUBLE_EQ(density("dirichlet", {0, 1}, {{1, 2}}), 2);
+}
+
 TEST(RandomTest, EveryOrderOfRowsIsEquallyLikely) {
   RandomCall call("_shuffle", {}, {{{4, 2}, {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5}}});
   std::map<Doubles, int> counts;
@@ -383,6 +427,7 @@ TEST(RandomTest, OneSeedGivesOneResultOnAnyNumberOfThreadsAndEachCallAnother) {
       {"_sample_negative_binomial", {{"shape", "(40,)"}}, {a, b}},
       {"_sample_generalized_negative_binomial", {{"shape", "(40,)"}}, {a, b}},
       {"_sample_multinomial", {{"shape", "(30,)"}}, {{{1000, 3}, ones}}},
+      {"_sample_unique_zipfian", {{"range_max", "500"}, {"shape", "(500,50)"}}, {}},
       {"_shuffle", {}, {{{100000}, ramp}}},
   };
   for (const char* const name :

@@ -101,5 +101,92 @@ const RowRegistration kCopyTo({
     .takes_integers = true,
 });
 
+std::vector<Values> Copies(const ParameterMap&, const std::vector<Values>& in,
+                           std::vector<Values>*) {
+  return in;
+}
+
+OperatorRow AmpCastRow() {
+  OperatorRow row;
+  row.name = "amp_cast";
+  row.takes_integers = true;
+  row.shapes_follow_from_output = true;
+  row.gradient_is_derivative = false;
+  row.forward = Copies;
+  row.backward = CastGradient;
+  const auto add = [&](const std::string& to, const std::vector<DType>& from, const Fill& fill) {
+    row.cases.push_back({.name = "to_" + to + "_from_" + std::string(DTypeName(from[0])),
+                         .parameters = {{"dtype", to}},
+                         .inputs = {{2, 5}},
+                         .fills = {fill},
+                         .dtypes = from,
+                         .fixed_types = {DType::kUnknown}});
+  };
+  // Exact in all types.
+  const Fill eighths = Fill::Given({0, 1.75, -1.75, 100.5, 0.25, 3});
+  for (const char* to : {"float64", "float32", "float16", "bfloat16"}) {
+    add(to, RealDTypes(), eighths);
+    add(to, {DType::kInt32, DType::kUint8, DType::kInt64, DType::kBool}, Fill::Integers(0, 1));
+  }
+  row.cases.push_back({.name = "empty",
+                       .parameters = {{"dtype", "float16"}},
+                       .inputs = {{0, 3}},
+                       .fixed_types = {DType::kUnknown}});
+  row.cases.push_back({.name = "rank_0",
+                       .parameters = {{"dtype", "float16"}},
+                       .inputs = {TShape::OfRank(0)},
+                       .fills = {eighths},
+                       .fixed_types = {DType::kUnknown}});
+  row.backward_tolerance = {.float64 = 1.2e-2, .float32 = 1.2e-2, .float16 = 1.2e-2};
+  row.errors = {
+      {.name = "without_type", .words = {"required", "dtype"}},
+      {.name = "no_such_type", .parameters = {{"dtype", "float8"}}, .words = {"dtype", "float8"}},
+  };
+  return row;
+}
+
+OperatorRow AmpMulticastRow() {
+  OperatorRow row;
+  row.name = "amp_multicast";
+  row.takes_integers = true;
+  row.shapes_follow_from_output = true;
+  row.gradient_is_derivative = false;
+  row.forward = Copies;
+  row.backward = CastGradient;
+  const auto add = [&](const std::string& name, const ParameterMap& parameters,
+                       const std::vector<DType>& types) {
+    OperatorCase made = {.name = name,
+                         .parameters = parameters,
+                         .dtypes = {DType::kFloat32},
+                         .fixed_types = types,
+                         .shapes_follow_from_first = false};
+    made.parameters["num_outputs"] = std::to_string(types.size());
+    for (size_t i = 0; i < types.size(); ++i) {
+      made.inputs.push_back({static_cast<index_t>(i), 3});
+      made.fills.push_back(Fill::Given({0, 1, 100, 3}));
+    }
+    row.cases.push_back(made);
+  };
+  const std::vector<DType> mixed = {DType::kFloat16, DType::kFloat32, DType::kInt32,
+                                    DType::kFloat64, DType::kBFloat16};
+  add("widest", {}, mixed);
+  add("narrowest", {{"cast_narrow", "True"}}, mixed);
+  add("one", {}, {DType::kBFloat16});
+  add("of_one_type", {}, {DType::kUnknown, DType::kUnknown});
+  row.cases.back().dtypes = RealDTypes();
+  add("integers", {}, {DType::kInt8, DType::kInt64, DType::kBool});
+  for (Fill& fill : row.cases.back().fills) fill = Fill::Integers(0, 1);
+  row.backward_tolerance = {.float64 = 1.2e-2, .float32 = 1.2e-2, .float16 = 1.2e-2};
+  row.errors = {
+      {.name = "without_count", .words = {"required", "num_outputs"}},
+      {.name = "none", .parameters = {{"num_outputs", "0"}}, .words = {"num_outputs", "0"}},
+      {.name = "negative", .parameters = {{"num_outputs", "-2"}}, .words = {"num_outputs", "-2"}},
+  };
+  return row;
+}
+
+const RowRegistration kAmpCast(AmpCastRow());
+const RowRegistration kAmpMulticast(AmpMulticastRow());
+
 }  // namespace
 }  // namespace tessera::ops_testing

@@ -1,7 +1,7 @@
-// Arrays of constants, ranges and shapes: _zeros, _ones, _full, _arange, _linspace, _eye,
-// _set_value, which have no inputs, and zeros_like, ones_like, _contrib_arange_like, shape_array
-// and size_array, whose input has gradient 0. Values are computed in double and converted,
-// floating-point numbers to integers by cutting off. All element types.
+// Arrays of constants, ranges and shapes: _zeros, _zeros_without_dtype, _ones, _full, _arange,
+// _linspace, _eye, _set_value, which have no inputs, and zeros_like, ones_like,
+// _contrib_arange_like, shape_array and size_array, whose input has gradient 0. Values are computed
+// in double and converted, floating-point numbers to integers by cutting off. All element types.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -196,6 +196,47 @@ const bool kFull = RegisterMove<ConstantProperty<FullParameters>>(
       Fill(Constant{call.param.value}, to[0], req[0], call.context);
     },
     nullptr);
+
+// _zeros_without_dtype.
+
+struct UntypedZerosParameters {
+  std::optional<std::vector<int64_t>> shape;
+  std::string ctx;
+  int dtype = -1;
+
+  static void Declare(ParameterSchema<UntypedZerosParameters>& schema) {
+    using P = UntypedZerosParameters;
+    schema.Optional("shape", &P::shape, "the shape, in which 0 is unknown");
+    schema.Optional("ctx", &P::ctx, "the device, which the caller chooses");
+    schema.Optional("dtype", &P::dtype,
+                    "the number of the output's element type; -1 if its readers determine it");
+    schema.Range(-1, static_cast<int>(DType::kBFloat16));
+  }
+  std::vector<int64_t> extents() const { return shape.value_or(std::vector<int64_t>()); }
+};
+
+class UntypedZerosProperty final : public MoveProperty<UntypedZerosParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {}; }
+  bool HasGradient() const override { return false; }
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    MergeShape(*this, "output", &(*out_shape)[0], shape_);
+    return (*out_shape)[0].known();
+  }
+  bool InferType(std::vector<DType>*, std::vector<DType>* out_type) const override {
+    MergeType(*this, "output", &(*out_type)[0], static_cast<DType>(param_.dtype));
+    return (*out_type)[0] != DType::kUnknown;
+  }
+
+ private:
+  void CheckParameters() override { shape_ = ShapeOf(*this, param_.extents()); }
+
+  TShape shape_;
+};
+
+const bool kUntypedZeros = RegisterMove<UntypedZerosProperty>(
+    TESSERA_TABLE_PLACE, "_zeros_without_dtype", "Zeros of the element type that a reader needs.",
+    FillConstant<UntypedZerosParameters, 0>, nullptr);
 
 // _set_value.
 

@@ -61,6 +61,26 @@ const RowRegistration kZeros({.name = "_zeros",
                               .forward = Constant(0),
                               .takes_integers = true,
                               .errors = WithoutValue(ShapeErrors())});
+OperatorRow UntypedZerosRow() {
+  OperatorRow row;
+  row.name = "_zeros_without_dtype";
+  row.forward = Constant(0);
+  row.takes_integers = true;
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kUint8,
+                            DType::kInt64, DType::kBool, DType::kBFloat16}) {
+    row.cases.push_back(
+        Call(std::string(DTypeName(dtype)),
+             {{"shape", "(2,3)"}, {"dtype", std::to_string(static_cast<int>(dtype))}}));
+  }
+  row.errors = WithoutValue(ShapeErrors());
+  row.errors.push_back(
+      {.name = "no_such_type", .parameters = {{"dtype", "13"}}, .words = {"dtype", "13"}});
+  row.errors.push_back(
+      {.name = "below_unknown", .parameters = {{"dtype", "-2"}}, .words = {"dtype", "-2"}});
+  return row;
+}
+
+const RowRegistration kUntypedZeros(UntypedZerosRow());
 const RowRegistration kOnes({.name = "_ones",
                              .cases = ConstantCases({}),
                              .forward = Constant(1),

@@ -9,96 +9,115 @@
 namespace tessera::ops_testing {
 namespace {
 
-/// A product of the convolution: data[pixel] * weight * weights[i_weight], of which the first two
-/// factors depend on the offset's two elements.
+/// A product of the convolution: data[pixel] * weight * mask[i_mask] * weights[i_weight]. `weight`
+/// depends on the offset's two elements. i_mask is -1 if there is no mask.
 struct Product {
-  index_t i_out, i_weight, pixel, i_offset_y, i_offset_x;
+  index_t i_out, i_weight, pixel, i_offset_y, i_offset_x, i_mask;
   double weight, slope_y, slope_x;
 };
 
-/// Calls visit(product) for each product, and returns the output's shape.
+/// Returns the position of a pixel along an axis, or -1 if it is outside. Without mask, the last
+/// pixel's value does not change behind it.
+index_t PixelAt(double place, index_t extent, bool has_mask) {
+  const auto last = static_cast<double>(extent - 1);
+  if (has_mask && (place < 0 || place > last)) return -1;
+  return static_cast<index_t>(std::min(place, last));
+}
+
+/// Calls visit(product) for each product.
 template <typename Visit>
-TShape ForEachProduct(const ParameterMap& parameters, const std::vector<Values>& in,
-                      const Visit& visit) {
+void ForEachProduct(const ParameterMap& parameters, const std::vector<Values>& in, bool has_mask,
+                    const Visit& visit) {
   const ParameterReader p(parameters);
-  const TShape &data = in[0].shape, &weight = in[2].shape;
+  const TShape &data = in[0].shape, &weight = in[has_mask ? 3 : 2].shape;
   const Extents3 kernel = Extents(p, "kernel", 4, 1, 1), stride = Extents(p, "stride", 4, 1, 1);
   const Extents3 dilate = Extents(p, "dilate", 4, 1, 1), pad = Extents(p, "pad", 4, 0, 0);
   const index_t offset_groups = p.Int("num_deformable_group", 1);
   const TShape out = {data[0], weight[0], in[1].shape[2], in[1].shape[3]};
   const index_t positions = out[2] * out[3], taps = kernel[1] * kernel[2];
+  const auto inside = [has_mask](double place, index_t extent) {
+    return (has_mask ? place > -1 : place >= 0) && place < static_cast<double>(extent);
+  };
   for (index_t o = 0; o < out.Size(); ++o) {
     const index_t at = o % positions, f = o / positions % out[1], n = o / positions / out[1];
     const index_t group = f / (out[1] / p.Int("num_group", 1));
     for (index_t k = 0; k < weight[1] * taps; ++k) {
       const index_t channel = group * weight[1] + k / taps, tap = k % taps;
       const index_t offset_group = channel / (data[1] / offset_groups);
-      const index_t offset_y =
-          ((n * offset_groups + offset_group) * taps + tap) * 2 * positions + at;
-      const index_t offset_x = offset_y + positions;
+      const index_t row = (n * offset_groups + offset_group) * taps + tap;
+      const index_t offset_y = 2 * row * positions + at, offset_x = offset_y + positions;
       const double y =
           static_cast<double>(at / out[3] * stride[1] - pad[1] + tap / kernel[2] * dilate[1]) +
           in[1][offset_y];
       const double x =
           static_cast<double>(at % out[3] * stride[2] - pad[2] + tap % kernel[2] * dilate[2]) +
           in[1][offset_x];
-      if (y < 0 || y >= static_cast<double>(data[2])) continue;
-      if (x < 0 || x >= static_cast<double>(data[3])) continue;
+      if (!inside(y, data[2]) || !inside(x, data[3])) continue;
       for (int corner = 0; corner < 4; ++corner) {
-        const double row = std::floor(y) + corner / 2, column = std::floor(x) + corner % 2;
+        const double line = std::floor(y) + corner / 2, column = std::floor(x) + corner % 2;
         const double side_y = corner / 2 == 0 ? -1 : 1, side_x = corner % 2 == 0 ? -1 : 1;
-        const double of_y = 1 - std::abs(y - row), of_x = 1 - std::abs(x - column);
-        // Behind the last pixel, the value does not change.
-        const index_t i = std::min(static_cast<index_t>(row), data[2] - 1);
-        const index_t j = std::min(static_cast<index_t>(column), data[3] - 1);
+        const double of_y = 1 - std::abs(y - line), of_x = 1 - std::abs(x - column);
+        const index_t i = PixelAt(line, data[2], has_mask), j = PixelAt(column, data[3], has_mask);
+        if (i < 0 || j < 0) continue;
         const index_t pixel = ((n * data[1] + channel) * data[2] + i) * data[3] + j;
-        visit(Product{o, f * weight[1] * taps + k, pixel, offset_y, offset_x, of_y * of_x,
-                      side_y * of_x, side_x * of_y});
+        visit(Product{o, f * weight[1] * taps + k, pixel, offset_y, offset_x,
+                      has_mask ? row * positions + at : -1, of_y * of_x, side_y * of_x,
+                      side_x * of_y});
       }
     }
   }
-  return out;
 }
 
-OperatorRow Row() {
-  OperatorRow row;
-  row.name = "_contrib_DeformableConvolution";
-  row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
-                   std::vector<Values>*) {
-    Values out({in[0].shape[0], in[2].shape[0], in[1].shape[2], in[1].shape[3]});
-    if (in.size() > 3) {
-      for (index_t i = 0; i < out.size(); ++i) out[i] = in[3][ChannelOf(out.shape, i)];
+/// Sets the row's references.
+void SetReferences(OperatorRow* row, bool has_mask) {
+  const size_t weight = has_mask ? 3 : 2, bias = weight + 1;
+  row->forward = [=](const ParameterMap& parameters, const std::vector<Values>& in,
+                     std::vector<Values>*) {
+    Values out({in[0].shape[0], in[weight].shape[0], in[1].shape[2], in[1].shape[3]});
+    if (in.size() > bias) {
+      for (index_t i = 0; i < out.size(); ++i) out[i] = in[bias][ChannelOf(out.shape, i)];
     }
-    ForEachProduct(parameters, in, [&](const Product& p) {
-      out[p.i_out] += p.weight * in[0][p.pixel] * in[2][p.i_weight];
+    ForEachProduct(parameters, in, has_mask, [&](const Product& p) {
+      const double mask = has_mask ? in[2][p.i_mask] : 1;
+      out[p.i_out] += p.weight * mask * in[0][p.pixel] * in[weight][p.i_weight];
     });
     return std::vector<Values>{out};
   };
-  row.backward = [](const ParameterMap& parameters, const std::vector<Values>& out_grad,
-                    const std::vector<Values>& in, const std::vector<Values>&) {
+  row->backward = [=](const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                      const std::vector<Values>& in, const std::vector<Values>&) {
     std::vector<Values> grad;
     for (const Values& x : in) grad.emplace_back(x.shape);
-    ForEachProduct(parameters, in, [&](const Product& p) {
-      const double g = out_grad[0][p.i_out];
-      grad[0][p.pixel] += g * p.weight * in[2][p.i_weight];
-      grad[1][p.i_offset_y] += g * p.slope_y * in[0][p.pixel] * in[2][p.i_weight];
-      grad[1][p.i_offset_x] += g * p.slope_x * in[0][p.pixel] * in[2][p.i_weight];
-      grad[2][p.i_weight] += g * p.weight * in[0][p.pixel];
+    ForEachProduct(parameters, in, has_mask, [&](const Product& p) {
+      const double g = out_grad[0][p.i_out], w = in[weight][p.i_weight], x = in[0][p.pixel];
+      const double mask = has_mask ? in[2][p.i_mask] : 1;
+      grad[0][p.pixel] += g * p.weight * mask * w;
+      grad[1][p.i_offset_y] += g * p.slope_y * mask * x * w;
+      grad[1][p.i_offset_x] += g * p.slope_x * mask * x * w;
+      if (has_mask) grad[2][p.i_mask] += g * p.weight * x * w;
+      grad[weight][p.i_weight] += g * p.weight * mask * x;
     });
-    if (in.size() > 3) {
+    if (in.size() > bias) {
       const Values& g = out_grad[0];
-      for (index_t i = 0; i < g.size(); ++i) grad[3][ChannelOf(g.shape, i)] += g[i];
+      for (index_t i = 0; i < g.size(); ++i) grad[bias][ChannelOf(g.shape, i)] += g[i];
     }
     return grad;
   };
-  const auto add = [&row](const std::string& name, ParameterMap parameters, const TShape& data,
-                          const TShape& offset, const TShape& weight,
-                          bool bias = true) -> OperatorCase& {
+}
+
+OperatorRow Row(const std::string& name, bool has_mask) {
+  OperatorRow row;
+  row.name = name;
+  SetReferences(&row, has_mask);
+  const auto add = [&](const std::string& case_name, ParameterMap parameters, const TShape& data,
+                       const TShape& offset, const TShape& weight,
+                       bool bias = true) -> OperatorCase& {
     parameters["num_filter"] = std::to_string(weight[0]);
     if (!bias) parameters["no_bias"] = "True";
-    std::vector<TShape> inputs = {data, offset, weight};
+    std::vector<TShape> inputs = {data, offset};
+    if (has_mask) inputs.push_back({offset[0], offset[1] / 2, offset[2], offset[3]});
+    inputs.push_back(weight);
     if (bias) inputs.push_back({weight[0]});
-    row.cases.push_back({.name = name,
+    row.cases.push_back({.name = case_name,
                          .parameters = parameters,
                          .inputs = inputs,
                          .fills = {Fill(), Fill::Uniform(-1.3, 1.3)}});
@@ -134,6 +153,16 @@ OperatorRow Row() {
        .inputs = {{1, 2, 4, 4}},
        .words = {"(5,5)", "(1,2,4,4)"}},
   };
+  if (has_mask) {
+    row.errors.push_back({.name = "mask_of_other_size",
+                          .parameters = valid,
+                          .inputs = {{1, 2, 4, 4}, {1, 8, 3, 3}, {1, 8, 3, 3}},
+                          .words = {"mask", "(1,8,3,3)", "(1,4,3,3)"}});
+    row.errors.push_back(
+        {.name = "step_of_0",
+         .parameters = {{"kernel", "(2, 2)"}, {"num_filter", "3"}, {"im2col_step", "0"}},
+         .words = {"im2col_step"}});
+  }
   row.forward_tolerance = {
       .float64 = 1e-14, .float32 = 1e-5, .float16 = 4e-3, .bfloat16 = 3e-2, .of_largest = true};
   row.backward_tolerance = {
@@ -141,7 +170,9 @@ OperatorRow Row() {
   return row;
 }
 
-const RowRegistration kRow(Row());
+const RowRegistration kRow(Row("_contrib_DeformableConvolution", /*has_mask=*/false));
+const RowRegistration kRowWithMask(Row("_contrib_ModulatedDeformableConvolution",
+                                       /*has_mask=*/true));
 
 }  // namespace
 }  // namespace tessera::ops_testing

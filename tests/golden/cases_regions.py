@@ -59,4 +59,45 @@ def suppression() -> List[Case]:
     return cases
 
 
-FAMILIES = {"regions": regions}
+def moved_regions() -> List[Case]:
+    cases = []
+    rois = np.array([[0, 0, 1, 3, 4], [1, 1.5, 1, 4, 5.25], [0, 2, 2, 2, 2], [1, -3, -2, 2, 1]])
+    for size, scale, groups, parts, points in ((3, "0.5", 3, 0, 1), (2, "1", 1, 4, 2), (4, "0.75", 2, 2, 3)):
+        attrs = {"pooled_size": str(size), "spatial_scale": scale, "output_dim": "2", "group_size": str(groups),
+                 "part_size": str(parts), "sample_per_part": str(points), "trans_std": "0.25"}
+        data = (2, 2 * groups ** 2, 6, 5)
+        for classes, dtype in ((1, "float32"), (2, "float32"), (1, "float64")):
+            offsets = reals((4, 2 * classes) + (parts or size,) * 2, -1, 1, dtype)
+            cases.append(Case("_contrib_DeformablePSROIPooling", [data, rois.astype(dtype), offsets], attrs,
+                              dtype=dtype))
+        cases.append(Case("_contrib_DeformablePSROIPooling", [data, rois.astype("float32")],
+                          {**attrs, "no_trans": "True"}))
+    return cases
+
+
+def proposals() -> List[Case]:
+    cases = []
+    for number, (images, anchors, info, attrs) in enumerate((
+            (1, 12, [48, 64, 1], {}),
+            (2, 12, [40, 61, 0.5], {"output_score": "True", "threshold": "0.4"}),
+            (1, 2, [48, 64, 1], {"scales": "(2, 3.5)", "ratios": "(1.7,)", "rpn_min_size": "24"}),
+            (3, 4, [24, 31, 2], {"scales": "(1, 2)", "ratios": "(0.3, 1)", "feature_stride": "8",
+                                 "rpn_pre_nms_top_n": "7", "output_score": "True"}),
+            (2, 1, [48, 64, 1], {"scales": "(3,)", "ratios": "(1,)", "iou_loss": "True", "threshold": "0.1",
+                                 "rpn_pre_nms_top_n": "0", "rpn_post_nms_top_n": "20"}),
+            (1, 1, [48, 64, 1], {"scales": "(2,)", "ratios": "(1,)", "rpn_min_size": "50", "threshold": "1"}))):
+        attrs = {"rpn_post_nms_top_n": "8", **attrs}
+        scores = reals((images, 2 * anchors, 3, 4), 0, 1, seed=number)
+        scores[:, :, :, 2] = scores[:, :, :, 1]  # some are equal
+        moves = reals((images, 4 * anchors, 3, 4), -0.4, 0.4, seed=number + 10)
+        if "iou_loss" in attrs:
+            moves *= 20
+        images_info = np.array([info] * images, "float32")
+        images_info[:, 0] -= np.arange(images)
+        cases.append(no_gradients(Case("_contrib_MultiProposal", [scores, moves, images_info], attrs)))
+        first = [scores[:1], moves[:1], images_info[:1]]
+        cases.append(Case("_contrib_Proposal", first, attrs))
+    return cases
+
+
+FAMILIES = {"moved_regions": moved_regions, "proposals": proposals, "regions": regions}

@@ -4,7 +4,7 @@ from typing import List
 
 import numpy as np
 
-from case import Case, integers, reals
+from case import Case, integers, no_gradients, reals
 
 
 def sampling() -> List[Case]:
@@ -85,4 +85,23 @@ def deformable() -> List[Case]:
     return cases
 
 
-FAMILIES = {"columns": columns, "correlation": correlation, "deformable": deformable, "sampling": sampling}
+def modulated() -> List[Case]:
+    cases = []  # MXNet has the gradients for a GPU alone
+    for data, offset, weight, attrs in (
+            ((2, 2, 5, 6), (2, 18, 3, 4), (3, 2, 3, 3), {"kernel": "(3, 3)"}),
+            ((1, 3, 4, 5), (1, 12, 4, 4), (2, 3, 3, 2), {"kernel": "(3, 2)", "pad": "(1, 0)", "im2col_step": "1"}),
+            ((2, 4, 6, 7), (2, 36, 3, 3), (4, 2, 3, 3),
+             {"kernel": "(3, 3)", "stride": "(2, 2)", "dilate": "(1, 2)", "pad": "(1, 1)", "num_group": "2",
+              "num_deformable_group": "2"})):
+        attrs = {**attrs, "num_filter": str(weight[0])}
+        mask = (offset[0], offset[1] // 2) + offset[2:]
+        for scale, dtype in ((0.4, "float32"), (2, "float32"), (2, "float64")):
+            inputs = [data, reals(offset, -scale, scale, dtype), reals(mask, 0, 1.2, dtype), weight, (weight[0],)]
+            cases.append(no_gradients(Case("_contrib_ModulatedDeformableConvolution", inputs, attrs, dtype=dtype)))
+        attrs = {**attrs, "no_bias": "True", "workspace": "1"}
+        cases.append(no_gradients(Case("_contrib_ModulatedDeformableConvolution", inputs[:4], attrs, dtype=dtype)))
+    return cases
+
+
+FAMILIES = {"columns": columns, "correlation": correlation, "deformable": deformable, "modulated": modulated,
+            "sampling": sampling}

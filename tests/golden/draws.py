@@ -570,6 +570,28 @@ def batch_norm_of(op: str) -> Drawer:
 DRAWS["BatchNorm"] = batch_norm_of("BatchNorm")
 DRAWS["BatchNorm_v1"] = batch_norm_of("BatchNorm_v1")
 
+for _op in ("_contrib_round_ste", "_contrib_sign_ste"):
+    DRAWS[_op] = lambda draw, op=_op: made(draw, op, [draw.shape()], {}, draw.pick(TYPES), -9, 9)
+for _op in ("_contrib_gradientmultiplier", "_scatter_plus_scalar", "_scatter_minus_scalar"):
+    DRAWS[_op] = scalar(_op)
+
+
+@drawn
+def draw_khatri_rao(draw: Draw) -> Case:
+    count, columns, most = draw.integer(1, 4), draw.pick((1, 2, 5, 17, 130)), draw.most()
+    rows = [draw.integer(1, max(1, int((most / columns) ** (1 / count)))) for _ in range(count)]
+    return no_gradients(Case("khatri_rao", [(k, columns) for k in rows], {"num_args": str(count)},
+                             dtype=draw.pick(("float32", "float64")), seed=draw.seed()))
+
+
+@drawn
+def draw_IdentityAttachKLSparseReg(draw: Draw) -> Case:
+    shape = draw.shape(2, 2)
+    attrs = {"sparseness_target": draw.pick((..., 0.3)), "penalty": draw.pick((..., 0.5)),
+             "momentum": draw.pick((..., 0.25))}
+    return Case("IdentityAttachKLSparseReg",
+                [draw.array(shape, 0.1, 0.9), draw.array((shape[1],), 0.2, 0.8)], text(attrs), gradients=[True, False])
+
 
 def affine(draw: Draw, op: str, shape: Shape, length: int, attrs: dict, dtype: str) -> Case:
     return Case(op, [draw.array(shape, -2, 3, dtype), draw.array((length,), 0.5, 2, dtype),

@@ -4,7 +4,11 @@ from typing import Callable, Dict, List
 
 import numpy as np
 
+import cases_amp
+import cases_boxes
 import cases_ctc
+import cases_densities
+import cases_images
 import cases_index
 import cases_linalg
 import cases_loss
@@ -15,6 +19,7 @@ import cases_norm
 import cases_optimizer
 import cases_order
 import cases_positions
+import cases_quantized
 import cases_random
 import cases_regions
 import cases_rnn
@@ -113,8 +118,12 @@ def reduce() -> List[Case]:
 
 
 FAMILIES: Dict[str, Callable[[], List[Case]]] = {
+    **cases_amp.FAMILIES,
+    **cases_boxes.FAMILIES,
     **cases_ctc.FAMILIES,
+    **cases_densities.FAMILIES,
     "elemwise": elemwise,
+    **cases_images.FAMILIES,
     "index": cases_index.index,
     "linalg": cases_linalg.linalg,
     "loss": cases_loss.loss,
@@ -125,6 +134,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "optimizer": cases_optimizer.optimizer,
     **cases_order.FAMILIES,
     **cases_positions.FAMILIES,
+    **cases_quantized.FAMILIES,
     "random": cases_random.random,
     **cases_regions.FAMILIES,
     "reduce": reduce,

@@ -41,6 +41,9 @@ std::vector<std::string> Families() {
 const std::map<std::string, std::string> kWithoutCases = {
     {"_CrossDeviceCopy", "MXNet makes it when it places a graph on several devices"},
     {"_adjoint", "MXNet has none: it is part of the graphs of gradients"},
+    {"_contrib_count_sketch", "MXNet has it on a GPU alone"},
+    {"_contrib_fft", "MXNet has it on a GPU alone"},
+    {"_contrib_ifft", "MXNet has it on a GPU alone"},
     {"_copyto", "in MXNet a function of arrays that no graph has"},
     {"_onehot_encode", "in MXNet a function of arrays that no graph has"},
     {"_pick_maxima", "MXNet has none: it is part of the graphs of gradients"},

@@ -58,6 +58,38 @@ def test_transforms_of_images():
     assert dataset[0].shape == (3, 5, 4) and dataset[0].asnumpy().max() == 1
 
 
+def test_tensors_of_images_are_normalized_in_batches():
+    images = np.random.RandomState(1).randint(0, 256, (10, 6, 5, 3)).astype("uint8")
+    mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+    transform = gluon.data.vision.transforms.Compose([
+        gluon.data.vision.transforms.ToTensor(), gluon.data.vision.transforms.Normalize(mean, std)])
+    dataset = gluon.data.ArrayDataset(nd.array(images, dtype="uint8"), np.arange(10)).transform_first(transform)
+    for workers in (0, 2):
+        loader = gluon.data.DataLoader(dataset, batch_size=4, num_workers=workers)
+        data = np.concatenate([batch[0].asnumpy() for batch in loader])
+        expected = ((images / 255 - mean) / std).transpose(0, 3, 1, 2)
+        np.testing.assert_allclose(data, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_images_are_augmented():
+    transforms = gluon.data.vision.transforms
+    image = nd.array(np.random.RandomState(2).randint(0, 256, (8, 6, 3)), dtype="uint8")
+    for transform in (transforms.RandomFlipLeftRight(), transforms.RandomFlipTopBottom(),
+                      transforms.RandomBrightness(0.5), transforms.RandomContrast(0.5),
+                      transforms.RandomSaturation(0.5), transforms.RandomHue(0.5),
+                      transforms.RandomColorJitter(0.1, 0.2, 0.3, 0.4), transforms.RandomLighting(0.1)):
+        mx.random.seed(5)
+        first = transform(image).asnumpy()
+        assert first.shape == image.shape and first.dtype == np.uint8
+        others = [transform(image).asnumpy() for _ in range(20)]
+        assert any((other != first).any() for other in others), transform
+        mx.random.seed(5)
+        np.testing.assert_array_equal(transform(image).asnumpy(), first)
+    small = transforms.Compose([transforms.Resize((4, 5)), transforms.CenterCrop(3)])(image)
+    assert small.shape == (3, 3, 3)
+    np.testing.assert_array_equal(transforms.CropResize(1, 2, 4, 3)(image).asnumpy(), image.asnumpy()[2:5, 1:5])
+
+
 def test_the_iterator_over_idx_files():
     batches = digits.iterator("t10k", batch_size=50, flat=False)
     images, labels = digits.arrays("t10k")

@@ -12,7 +12,7 @@ fail() {
 list="$("$operators" --list)"
 missing="$("$operators" --missing)"
 grep -q '^FullyConnected	' <<<"$list" || fail "--list has no FullyConnected"
-grep -qx '_contrib_MultiProposal' <<<"$missing" || fail "--missing has no _contrib_MultiProposal"
+grep -qx '_contrib_calibrate_entropy' <<<"$missing" || fail "--missing has no _contrib_calibrate_entropy"
 both="$(comm -12 <(cut -f1 <<<"$list" | sort) <(sort <<<"$missing"))"
 [[ -z "$both" ]] || fail "registered and missing: $both"
 [[ "$("$operators" --describe=_Plus)" == "elemwise_add: "* ]] || fail "--describe takes no alias"

@@ -16,13 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
 #include <vector>
 
-#include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/regions/region_means.h"
 #include "tessera/ops/vision/regions/regions.h"
 
@@ -49,21 +45,11 @@ struct RoiAlignParameters : RegionParameters {
   index_t Size() const { return pooled_size[0] * pooled_size[1]; }
 };
 
-class RoiAlignProperty final : public ParameterizedProperty<RoiAlignParameters> {
+class RoiAlignProperty final : public RegionMeansProperty<RoiAlignParameters> {
  public:
-  std::vector<std::string> ListArguments() const override { return {"data", "rois"}; }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     return InferRegions(*this, param_.pooled_size, param_.position_sensitive ? param_.Size() : 1,
                         in_shape, &(*out_shape)[0]);
-  }
-  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[1]};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    return BuildLinearGradient(*this, builder);
   }
 
  private:
@@ -98,34 +84,10 @@ std::vector<CellWeights<T>> WeighCells(T begin, T length, index_t count, int64_t
   return cells;
 }
 
-class RoiAlignOperator final : public Operator {
+class RoiAlignOperator final : public RegionMeansOperator<RoiAlignOperator, RoiAlignParameters> {
  public:
-  explicit RoiAlignOperator(const RoiAlignParameters& param) : param_(param) {}
+  using RegionMeansOperator::RegionMeansOperator;
 
-  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
-               std::span<const TBlob> out_data) override {
-    if (req[0] == kNullOp || out_data[0].shape_.Size() == 0) return;
-    VisitComputedIn(ComputedInReal(out_data[0].type_flag_), [&](auto one) {
-      using T = decltype(one);
-      const TShape& shape = in_data[0].shape_;
-      RegionMeans(Weigh<T>(in_data[1], shape), Channels(), Elements<T>(in_data[0]).data(), shape,
-                  req[0], out_data[0]);
-    });
-  }
-
-  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
-                std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad) override {
-    if (req[0] == kNullOp || in_grad[0].shape_.Size() == 0) return;
-    VisitComputedIn(ComputedInReal(in_grad[0].type_flag_), [&](auto one) {
-      using T = decltype(one);
-      RegionMeansGradient(Weigh<T>(in_data[1], in_grad[0].shape_), Channels(),
-                          Elements<T>(out_grad[0]).data(), out_grad[0].shape_[1], req[0],
-                          in_grad[0]);
-    });
-  }
-
- private:
   CellChannels Channels() const {
     CellChannels channels;
     channels.of_cell.resize(static_cast<size_t>(param_.Size()), 0);
@@ -137,24 +99,22 @@ class RoiAlignOperator final : public Operator {
   }
 
   template <typename T>
-  std::vector<WeightedRegion<T>> Weigh(const TBlob& rois, const TShape& data) const {
+  GridRegions<T> Locate(std::span<const TBlob> in_data, const TShape& data) const {
     const TShape& pooled = param_.pooled_size;
     const T shift = param_.aligned ? T(0.5) : T(0);
     const auto length = [this](T from, T to) {
       return param_.aligned ? to - from : std::max(to - from, T(1));
     };
-    std::vector<WeightedRegion<T>> regions;
-    for (const Region<T>& r : ReadRegions<T>(rois, data[0], param_.spatial_scale)) {
-      regions.push_back({r.sample,
-                         WeighCells(r.top - shift, length(r.top, r.bottom), pooled[0],
-                                    param_.sample_ratio, data[2]),
-                         WeighCells(r.left - shift, length(r.left, r.right), pooled[1],
-                                    param_.sample_ratio, data[3])});
+    GridRegions<T> regions;
+    for (const Region<T>& r : ReadRegions<T>(in_data[1], data[0], param_.spatial_scale)) {
+      regions.Add(r.sample,
+                  WeighCells(r.top - shift, length(r.top, r.bottom), pooled[0], param_.sample_ratio,
+                             data[2]),
+                  WeighCells(r.left - shift, length(r.left, r.right), pooled[1],
+                             param_.sample_ratio, data[3]));
     }
     return regions;
   }
-
-  const RoiAlignParameters param_;
 };
 
 [[maybe_unused]] const bool kRegistered = RegisterTypedOperator<RoiAlignProperty, RoiAlignOperator>(

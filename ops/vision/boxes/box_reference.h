@@ -1,0 +1,33 @@
+#ifndef TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
+#define TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "tessera/ops/testing/operator_row.h"
+
+namespace tessera::ops_testing {
+
+/// Returns intersection over union of two boxes (left, top, right, bottom), or 0.
+inline double OverlapOfCorners(const double* a, const double* b) {
+  double both = 1, of_a = 1, of_b = 1;
+  for (const int axis : {0, 1}) {
+    both *= std::max(0.0, std::min(a[axis + 2], b[axis + 2]) - std::max(a[axis], b[axis]));
+    of_a *= std::max(0.0, a[axis + 2] - a[axis]);
+    of_b *= std::max(0.0, b[axis + 2] - b[axis]);
+  }
+  return both > 0 ? both / (of_a + of_b - both) : 0;
+}
+
+/// The backward reference of operators whose gradient is 0.
+inline std::vector<Values> ZeroGradients(const ParameterMap&, const std::vector<Values>&,
+                                         const std::vector<Values>& in,
+                                         const std::vector<Values>&) {
+  std::vector<Values> gradients;
+  for (const Values& argument : in) gradients.emplace_back(argument.shape);
+  return gradients;
+}
+
+}  // namespace tessera::ops_testing
+
+#endif  // TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
