@@ -66,7 +66,8 @@ TEST(PartialShapesTest, AnRnnTellsTheFirstLayersWeightsOfBothDirections) {
           {{"shape", "(-1,)"}}));
     }
   }
-  parts.push_back(WithShape("biases", "(32,)"));
+  for (const char* bias : {"li2h", "lh2h", "ri2h", "rh2h"})
+    parts.push_back(WithShape(bias, "(8,)"));
   const Symbol rnn = Symbol::Apply(
       "RNN",
       {Symbol::Variable("data"),

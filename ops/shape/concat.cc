@@ -1,6 +1,7 @@
 // Arrays side by side, and one array cut into several: Concat, stack, SliceChannel, _split_v2. The
 // gradients are the same parts of the head gradients. All element types.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -135,8 +136,8 @@ class RnnParamConcatProperty final : public ConcatProperty {
     if (ConcatProperty::InferShape(in_shape, out_shape)) return true;
     const TShape& whole = (*out_shape)[0];
     if (!whole.known() || whole.ndim() != 1) return false;
-    // Weights of unknown size are those that the data's width decides: the first layer's, of one
-    // size in each direction.
+    // Once others are known, weights of unknown size are those that the data's width decides: the
+    // first layer's, of one size in each direction.
     index_t rest = whole[0], num_unknown = 0;
     for (const TShape& part : *in_shape) {
       if (part.known()) {
@@ -145,7 +146,8 @@ class RnnParamConcatProperty final : public ConcatProperty {
         ++num_unknown;
       }
     }
-    if (num_unknown == 0 || rest < 0 || rest % num_unknown != 0) return false;
+    if (num_unknown == 0 || num_unknown == std::ssize(*in_shape)) return false;
+    if (rest < 0 || rest % num_unknown != 0) return false;
     for (TShape& part : *in_shape) {
       if (!part.known()) part = TShape{rest / num_unknown};
     }

@@ -33,6 +33,12 @@ def test_an_operator_that_is_missing_says_so():
         nd.contrib.quantize_asym(nd.ones((2, 3)))[0].wait_to_read()
 
 
+def test_operators_without_parameters_ignore_those_given():
+    a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+    both = mx.sym.broadcast_add(a, b, axis=0).bind(mx.cpu(), {"a": nd.ones((2, 3)), "b": nd.ones((1, 3))})
+    assert (both.forward()[0].asnumpy() == nd.broadcast_add(nd.ones((2, 3)), nd.ones((1, 3)), axis=0).asnumpy()).all()
+
+
 @pytest.mark.parametrize("shape", [(2, 3), [2, 3], "(2, 3)", "[2,3]", "(2L, 3L)"])
 def test_shapes_in_every_spelling(shape):
     assert nd.reshape(nd.arange(6), shape=shape).shape == (2, 3)

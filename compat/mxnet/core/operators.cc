@@ -19,6 +19,7 @@ ApiOperator Describe(const std::string& name) {
   op.name = name;
   const OperatorEntry* const entry = OperatorRegistry::Get().Find(name);
   op.description = entry == nullptr ? "Not implemented: a call is an error." : entry->description;
+  op.takes_parameters = entry == nullptr || !entry->describe_parameters().empty();
   std::map<std::string, std::string> descriptions;
   if (entry != nullptr) {
     for (const ParameterInfo& info : entry->describe_parameters()) {

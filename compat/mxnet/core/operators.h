@@ -13,6 +13,7 @@ struct ApiOperator {
   std::string name;
   std::string description;
   std::string key_var_num_args;  ///< the parameter that counts the inputs, or empty
+  bool takes_parameters = true;  ///< otherwise given ones are ignored, as MXNet does
   std::vector<std::string> argument_names;
   std::vector<std::string> argument_types;
   std::vector<std::string> argument_descriptions;

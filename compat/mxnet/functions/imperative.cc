@@ -236,8 +236,9 @@ void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, 
                .inputs = ArraysOf(inputs, static_cast<size_t>(num_inputs), "inputs"),
                .parameters = ParametersOf(static_cast<size_t>(num_params), param_keys, param_vals)};
   // Attributes of nodes, which mean nothing to a call.
-  std::erase_if(call.parameters, [](const auto& parameter) {
-    return parameter.first.starts_with("__") && parameter.first.ends_with("__");
+  std::erase_if(call.parameters, [&op](const auto& parameter) {
+    return !op.takes_parameters ||
+           (parameter.first.starts_with("__") && parameter.first.ends_with("__"));
   });
   if (!op.key_var_num_args.empty()) {
     call.parameters.try_emplace(op.key_var_num_args, std::to_string(num_inputs));

@@ -133,9 +133,14 @@ TESSERA_MXNET_API int MXSymbolCreateAtomicSymbol(AtomicSymbolCreator creator, ui
                                                  SymbolHandle* out) {
   return ApiCall([&] {
     NotNull(out, "out");
-    *out = Symbols().Add(
-        {.symbol = {},
-         .atomic = AtomicSymbol{OperatorOf(creator).name, ParametersOf(num_param, keys, vals)}});
+    const ApiOperator& op = OperatorOf(creator);
+    tessera::ParameterMap parameters = ParametersOf(num_param, keys, vals);
+    if (!op.takes_parameters) {
+      std::erase_if(parameters, [](const auto& parameter) {
+        return !tessera::graph::IsAnnotation(parameter.first);
+      });
+    }
+    *out = Symbols().Add({.symbol = {}, .atomic = AtomicSymbol{op.name, std::move(parameters)}});
   });
 }
 
