@@ -73,7 +73,7 @@ OperatorRow Row() {
   add("ratio_of_two_numbers", {{"size", "(2, 4)"}, {"keep_ratio", "True"}}, {3, 3, 1});
   add("no_images", {{"size", "(3, 2)"}}, {0, 5, 7, 3});
   add("no_channels", {{"size", "(3, 2)"}}, {5, 7, 0});
-  // Of integers, sums with these weights are integers.
+  // These weights have integer sums over integers.
   for (const DType dtype : {DType::kUint8, DType::kFloat16}) {
     row.cases.push_back({.name = "of_" + std::string(DTypeName(dtype)),
                          .parameters = {{"size", "(8, 6)"}},

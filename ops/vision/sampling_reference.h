@@ -34,7 +34,7 @@ void ForEachNearPixel(const TShape& data, const Values& grid, const Visit& visit
       const double row = std::floor(y) + k / 2, column = std::floor(x) + k % 2;
       if (!(row >= 0 && row < static_cast<double>(data[2]))) continue;
       if (!(column >= 0 && column < static_cast<double>(data[3]))) continue;
-      // Of the four corners of a unit square, each weighs as much as the opposite rectangle.
+      // Each corner of a unit square weighs as much as the opposite rectangle.
       const double side_y = k / 2 == 0 ? -1 : 1, side_x = k % 2 == 0 ? -1 : 1;
       const double in_y = 1 - std::abs(y - row), in_x = 1 - std::abs(x - column);
       const index_t i = (plane * data[2] + static_cast<index_t>(row)) * data[3];

@@ -35,7 +35,7 @@ class Matrix {
 /// The triangle of a square matrix, with its diagonal, that a function reads or returns.
 enum class Triangle { kLower, kUpper };
 
-/// Whether an operand is transposed.
+/// The form in which an operand enters a product.
 enum class Transpose { kNo, kYes };
 
 Matrix Transposed(const Matrix& a);
