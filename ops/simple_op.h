@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/kernel.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/table.h"
 
 // Stateless operators with one output, each by one statement: of a functor of elements, or of

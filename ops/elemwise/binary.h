@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/elemwise/map.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/reduce/reduce.h"
+#include "tessera/ops/loops/map.h"
+#include "tessera/ops/loops/reduce.h"
 #include "tessera/ops/table.h"
 
 // The families of operators f(lhs, rhs): of arrays of one shape, of arrays that are broadcast to a

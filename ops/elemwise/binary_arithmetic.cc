@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include "tessera/ops/elemwise/binary.h"
-#include "tessera/ops/elemwise/map_function.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 
 namespace tessera {
 namespace {

@@ -1,9 +1,9 @@
 // Comparisons and logic of two arrays, or of an array and a number: rows of RegisterBinary. The
 // result is 1 or 0 in the type of the operands, and its gradient is 0.
 #include "tessera/ops/elemwise/binary.h"
-#include "tessera/ops/elemwise/map_function.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 
 namespace tessera {
 namespace {

@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/formula_property.h"
-#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/loops/formula_property.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

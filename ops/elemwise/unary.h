@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/elemwise/map.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/map.h"
 #include "tessera/ops/table.h"
 
 // The family of operators out = f(data), element by element, on arrays of every shape and type.

@@ -2,8 +2,8 @@
 // gradient g and from the input x or the output y, whichever is cheaper.
 #include <cmath>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/elemwise/unary.h"
+#include "tessera/ops/loops/map_function.h"
 
 namespace tessera {
 namespace {

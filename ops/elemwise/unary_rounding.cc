@@ -3,8 +3,8 @@
 // of a step and the gradient of the identity.
 #include <cmath>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/elemwise/unary.h"
+#include "tessera/ops/loops/map_function.h"
 
 namespace tessera {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/vision/elements.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {

@@ -18,7 +18,7 @@
 
 #include "tessera/ops/image/adjustments.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/random.h"
 
 namespace tessera {

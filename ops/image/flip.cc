@@ -10,7 +10,7 @@
 // width, channels) or (images, height, width, channels). Types: all. Random flips run on the CPU.
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/random.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

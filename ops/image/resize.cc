@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

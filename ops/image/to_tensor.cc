@@ -6,11 +6,11 @@
 // dimension of images. Types: data any, out float32. There is no gradient. Runs on the CPU.
 #include <algorithm>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/index/indexed_rows.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 // the CPU.
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/index/indexed_rows.h"
+#include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

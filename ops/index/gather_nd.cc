@@ -16,8 +16,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/index/indexed_rows.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/indexed_rows.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

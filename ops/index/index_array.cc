@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -11,9 +11,9 @@
 // rhs (b…, k, n) or transposed (b…, n, k), out (b…, m, n); batch_dot takes three dimensions or
 // more. Types: float32, float64, float16, bfloat16; the last two accumulate in float32.
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/linalg/matrix_product.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

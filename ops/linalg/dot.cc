@@ -10,7 +10,7 @@
 // float32.
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/linalg/matrix_product.h"
+#include "tessera/ops/loops/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

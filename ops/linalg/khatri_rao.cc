@@ -12,8 +12,8 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

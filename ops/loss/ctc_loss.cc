@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

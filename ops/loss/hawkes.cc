@@ -29,10 +29,10 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

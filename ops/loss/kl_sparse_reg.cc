@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_statistics.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

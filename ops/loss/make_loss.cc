@@ -5,10 +5,10 @@
 // m is 1, the number of rows along the last axis (normalization=batch) or the number of elements
 // above valid_thresh (valid; at least 1). No head gradient is read. Shapes: any; out like data.
 // Types: float32, float64, float16, bfloat16.
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_builder.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

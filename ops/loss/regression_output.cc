@@ -8,7 +8,7 @@
 // m is the number of a sample's labels. No head gradient is read. Shapes: data (samples, …); label
 // like data or with as many elements for as many samples, by default (samples) for data
 // (samples, 1). Types: float32, float64, float16, bfloat16; the label has data's type.
-#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 //
 // Shapes: any; out like data. Types: float32, float64, float16, bfloat16, and integers, of which
 // the result is truncated.
-#include "tessera/ops/elemwise/formula_property.h"
-#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/loops/formula_property.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

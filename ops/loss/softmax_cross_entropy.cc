@@ -9,12 +9,12 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
-#include "tessera/ops/norm/row_statistics.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -6,10 +6,10 @@
 //
 // No head gradient is read. Shapes: data (…, classes), label the leading dimensions. Types:
 // float32, float64, float16, bfloat16; the label has data's type and is truncated. Runs on the CPU.
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/elemwise/map_function.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

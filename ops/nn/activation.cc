@@ -13,8 +13,8 @@
 // float32, float64, float16, bfloat16; clip all types.
 #include <cmath>
 
-#include "tessera/ops/elemwise/formula_property.h"
-#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/loops/formula_property.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

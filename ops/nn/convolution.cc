@@ -15,12 +15,12 @@
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/nn/convolution_gpu.h"
 #else
-#include "tessera/ops/nn/convolution_loops.h"
+#include "tessera/ops/windows/convolution_loops.h"
 #endif
 
 namespace tessera {

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 
 // Convolution over one or two dimensions on a GPU, as tensor expressions: image by image a product
 // of matrices over unpacked patches. W is the weight as (f, c * taps), and X the unpacked image as

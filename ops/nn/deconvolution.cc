@@ -13,10 +13,10 @@
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on the
 // CPU.
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/nn/convolution_loops.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 
 namespace tessera {
 namespace {

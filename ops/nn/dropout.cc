@@ -9,8 +9,8 @@
 
 #include <optional>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

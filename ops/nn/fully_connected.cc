@@ -12,10 +12,10 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/linalg/matrix_product.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
-#include "tessera/ops/shape/move.h"
+#include "tessera/ops/loops/matrix_product.h"
+#include "tessera/ops/loops/move.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

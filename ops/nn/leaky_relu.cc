@@ -15,13 +15,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
 #if !defined(TESSERA_XPU_GPU)
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/row_loop.h"
 #endif
 
 namespace tessera {

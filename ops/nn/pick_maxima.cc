@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/nn/pooling_loops.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -26,8 +26,8 @@
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/nn/pooling_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/windows/pooling_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/nn/pooling_gpu.h"
 #else

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/nn/pooling_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/windows/pooling_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 
 // Pooling over one or two dimensions on a GPU, as tensor expressions.
 namespace tessera::ops_internal {

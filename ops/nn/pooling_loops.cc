@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {

@@ -1,8 +1,8 @@
 #ifndef TESSERA_OPS_NN_POOLING_LOOPS_H_
 #define TESSERA_OPS_NN_POOLING_LOOPS_H_
 
-#include "tessera/ops/nn/pooling_parameters.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/windows/pooling_parameters.h"
 #include "tessera/tensor/tblob.h"
 
 namespace tessera::ops_internal {

@@ -14,11 +14,11 @@
 #include <algorithm>
 #include <string>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/nn/convolution_loops.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/ops/windows/window_parameters.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

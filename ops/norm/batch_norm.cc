@@ -22,11 +22,11 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/norm/batch_norm_parameters.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

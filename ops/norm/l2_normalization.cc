@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -11,11 +11,11 @@
 #include <cmath>
 #include <optional>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/norm/norm_gradient.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
-#include "tessera/ops/norm/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

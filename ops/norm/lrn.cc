@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -16,11 +16,11 @@
 #include <limits>
 #include <optional>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 // _training_mode: 1 in training, else 0, like data. Gradients as graphs depend on the mode by it.
 //
 // Shapes: any; out like data, which has gradient 0. Types: float32, float64, float16, bfloat16.
-#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

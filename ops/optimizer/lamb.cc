@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/optimizer/step_function.h"
 
 namespace tessera {

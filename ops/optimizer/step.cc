@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {

@@ -15,7 +15,7 @@
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/tensor.h"
 #if defined(TESSERA_XPU_GPU)
-#include "tessera/ops/elemwise/map_gpu.h"
+#include "tessera/ops/loops/map_gpu.h"
 #endif
 
 namespace tessera::ops_internal {

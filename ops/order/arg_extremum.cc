@@ -11,9 +11,9 @@
 #include <limits>
 #include <optional>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/axes.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/order/axis_rows.h"
-#include "tessera/ops/reduce/axes.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

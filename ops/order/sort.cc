@@ -19,7 +19,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/order/axis_rows.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/quantization/codes.h"
-#include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

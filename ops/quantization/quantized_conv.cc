@@ -12,11 +12,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/quantization/quantized_property.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/index/indexed_rows.h"
+#include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/quantization/quantized_property.h"
 #include "tessera/ops/typed_operator.h"

@@ -14,11 +14,11 @@
 #include <limits>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/nn/pooling_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/quantization/quantized_property.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/pooling_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

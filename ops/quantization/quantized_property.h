@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/property.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/registry.h"
-#include "tessera/ops/shape/movement.h"
 
 namespace tessera::ops_internal {
 

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/kernel.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

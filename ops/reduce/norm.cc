@@ -10,11 +10,11 @@
 #include <optional>
 #include <vector>
 
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/reduce/axes.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/axes.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 // Sums, products, extrema and means over axes: rows of RegisterReductions.
-#include "tessera/ops/elemwise/map_function.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/reduce/reductions.h"
 
 namespace tessera {

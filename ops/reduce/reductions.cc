@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "tessera/ops/reduce/axes.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::ops_internal {

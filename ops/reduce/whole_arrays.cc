@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {

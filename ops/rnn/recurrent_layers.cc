@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/rnn/rnn_cell.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/tensor/tensor.h"
 
 /// The cells of recurrent networks: one step of one sample, forward and backward. `gates` is the

@@ -15,9 +15,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/reduce/reduce_function.h"
-#include "tessera/ops/reduce/reducers.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/reduce_function.h"
+#include "tessera/ops/loops/reducers.h"
 
 namespace tessera {
 namespace {

@@ -6,9 +6,9 @@
 // floating-point pass as they are. amp_cast converts all others but float64, as MXNet does, to
 // `dtype`. amp_multicast converts several arrays, of any shapes, to the widest of their types, or
 // with cast_narrow to the narrowest. The first of two types of one width counts.
-#include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/movement.h"
 
 namespace tessera {
 namespace {

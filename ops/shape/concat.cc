@@ -8,7 +8,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 
 namespace tessera {
 namespace {

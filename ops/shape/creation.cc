@@ -10,11 +10,11 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/host_device.h"
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/device/parallel.h"
 #if defined(TESSERA_XPU_GPU)
-#include "tessera/ops/elemwise/map_gpu.h"
+#include "tessera/ops/loops/map_gpu.h"
 #endif
 
 namespace tessera {

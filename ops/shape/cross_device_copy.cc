@@ -3,7 +3,7 @@
 // itself only computes where both are one. Its gradient is the head gradient, copied back. Shapes:
 // any; out like data. Types: all.
 #include "tessera/ops/gradient_builder.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 
 namespace tessera {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tessera/base/checked_size.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 
 namespace tessera {
 namespace {

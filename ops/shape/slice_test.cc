@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/shape/shape_reference.h"
 #include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/testing/shape_reference.h"
 
 namespace tessera::ops_testing {
 namespace {

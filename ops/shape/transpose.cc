@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_builder.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/ops/shape/shape_reference.h"
 #include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/testing/shape_reference.h"
 
 namespace tessera::ops_testing {
 namespace {

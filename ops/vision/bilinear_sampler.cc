@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/sampling.h"
 
 namespace tessera {

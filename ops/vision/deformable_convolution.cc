@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/nn/convolution_loops.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
-#include "tessera/ops/norm/row_call.h"
-#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/moved_taps.h"
+#include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #include "tessera/tensor/linalg/gemm.h"
 
 namespace tessera {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/nn/convolution_loops.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 
 namespace tessera {
 namespace {

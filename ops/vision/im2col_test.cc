@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/nn/window_reference.h"
 #include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/testing/window_reference.h"
 
 namespace tessera::ops_testing {
 namespace {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/nn/convolution_parameters.h"
-#include "tessera/ops/nn/window_parameters.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/operator.h"
-#include "tessera/ops/vision/elements.h"
+#include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/window_parameters.h"
 #include "tessera/tensor/device/parallel.h"
 
 /// The loops of convolutions whose taps are moved by offsets, on the CPU.

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/norm/row_loop.h"
-#include "tessera/ops/vision/elements.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {

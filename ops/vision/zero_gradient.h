@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/property.h"
-#include "tessera/ops/vision/elements.h"
 
 /// Operators through which no gradient flows.
 namespace tessera::ops_internal {

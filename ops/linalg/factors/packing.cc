@@ -18,7 +18,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/linalg/factors/matrix_call.h"
-#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

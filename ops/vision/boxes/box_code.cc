@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/boxes/anchor_shapes.h"
 #include "tessera/ops/vision/boxes/anchors.h"
 #include "tessera/ops/vision/boxes/store_line.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -14,10 +14,10 @@
 #include <cmath>
 #include <vector>
 
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/boxes/store_line.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/operator.h"
-#include "tessera/ops/vision/elements.h"
 
 namespace tessera::ops_internal {
 

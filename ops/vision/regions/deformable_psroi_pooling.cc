@@ -29,8 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/regions/position_sensitive.h"
 #include "tessera/ops/vision/regions/region_means.h"
 #include "tessera/ops/vision/regions/regions.h"

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "tessera/base/tshape.h"
-#include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/property.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/tblob.h"
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
-#include "tessera/ops/vision/elements.h"
 
 /// Regions of images, of which ROIPooling and ROIAlign make images of one size.
 namespace tessera::ops_internal {

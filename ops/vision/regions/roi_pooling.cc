@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/elemwise/convert_row.h"
-#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/regions/regions.h"
 #include "tessera/tensor/device/parallel.h"
 

@@ -1,0 +1,33 @@
+#ifndef TESSERA_OPS_LOOPS_CONVERT_ROW_H_
+#define TESSERA_OPS_LOOPS_CONVERT_ROW_H_
+
+#include <cstdint>
+
+#include "tessera/base/dtype.h"
+#include "tessera/base/shape.h"
+
+namespace tessera::ops_internal {
+
+/// Reads n elements of type `dtype`, `stride` elements apart (0: the same element n times), and
+/// converts them: to integers by cutting off towards 0, with values outside the type's range at its
+/// ends and NaN as 0. T is float, double, int32_t or int64_t.
+template <typename T>
+void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out);
+
+/// Converts n contiguous elements to `dtype` and writes them to `out`, or adds them to what is
+/// there. Integers wrap around, sums too; floating-point numbers become integers as in LoadRow, and
+/// bool is whether an element is not 0. T is float, double, int32_t or int64_t.
+template <typename T>
+void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out);
+
+/// Returns a number as an element of T, converted as LoadRow converts.
+template <typename T>
+T NumberAs(double number) {
+  T result;
+  LoadRow(&number, DType::kFloat64, 1, 1, &result);
+  return result;
+}
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_LOOPS_CONVERT_ROW_H_

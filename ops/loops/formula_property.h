@@ -1,0 +1,50 @@
+#ifndef TESSERA_OPS_LOOPS_FORMULA_PROPERTY_H_
+#define TESSERA_OPS_LOOPS_FORMULA_PROPERTY_H_
+
+#include <span>
+#include <vector>
+
+#include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/typed_operator.h"
+
+namespace tessera::ops_internal {
+
+/// The formula of a gradient, from the head gradient g, the input x and the output y.
+template <typename Parameters>
+using ParameterizedGraph = Term (*)(const Parameters& param, const Term& g, const Term& x,
+                                    const Term& y);
+
+/// The property of an element-wise operator with parameters: one input, one output like it. kReads
+/// is the value that Backward reads, and kGraph gives the same gradient as a graph.
+template <typename Parameters, GradientOf kReads, ParameterizedGraph<Parameters> kGraph>
+class FormulaProperty final : public ParameterizedProperty<Parameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    MergeEqualShapes(*this, {{"data", &(*in_shape)[0]}, {"output", &(*out_shape)[0]}});
+    return (*in_shape)[0].known();
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    return {out_grad[0], kReads == GradientOf::kInput ? in_data[0] : out_data[0]};
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[0], out_data[0]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>, std::span<const int>,
+                                                 std::span<const int> in_grad) const override {
+    return {{out_grad[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0)),
+        y(builder, builder->Output(0));
+    SetInGrad(builder, 0, kGraph(this->param_, g, x, y));
+    return true;
+  }
+};
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_LOOPS_FORMULA_PROPERTY_H_

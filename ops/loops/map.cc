@@ -1,0 +1,272 @@
+#include "tessera/ops/loops/map.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/tensor/device/parallel.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+using tensor_internal::ParallelForLines;
+using tensor_internal::TaskPlan;
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+// The elements that are converted or gathered at a time. The blocks of all operands and of the
+// output stay within the first cache.
+constexpr index_t kBlock = 512;
+
+template <typename T>
+RowFunction<T> RowOf(const MapFunction& function) {
+  if constexpr (std::is_same_v<T, float>) return function.of_float;
+  if constexpr (std::is_same_v<T, double>) return function.of_double;
+  if constexpr (std::is_same_v<T, int32_t>) return function.of_int32;
+  if constexpr (std::is_same_v<T, int64_t>) return function.of_int64;
+}
+
+/// Returns whether the operand's elements lie in the order of the output's.
+bool IsDense(const MapArguments& arguments, const MapOperand& operand) {
+  index_t stride = 1;
+  for (int d = arguments.num_dims - 1; d >= 0; --d) {
+    if (arguments.extents[At(d)] != 1 && operand.strides[At(d)] != stride) return false;
+    stride *= arguments.extents[At(d)];
+  }
+  return true;
+}
+
+/// Reads elements [begin, begin + n) of an operand, in the output's order, into `out`.
+template <typename T>
+void Gather(const MapArguments& arguments, const MapOperand& operand, index_t begin, index_t n,
+            T* out) {
+  const int last = arguments.num_dims - 1;
+  const index_t size = DTypeSizeBytes(operand.dtype);
+  std::array<index_t, TShape::kMaxRank> position{};
+  index_t offset = 0;
+  for (int d = last; d >= 0; --d) {
+    position[At(d)] = begin % arguments.extents[At(d)];
+    begin /= arguments.extents[At(d)];
+    offset += position[At(d)] * operand.strides[At(d)];
+  }
+  while (n > 0) {
+    const index_t run = std::min(n, arguments.extents[At(last)] - position[At(last)]);
+    LoadRow(static_cast<const char*>(operand.data) + offset * size, operand.dtype,
+            operand.strides[At(last)], run, out);
+    out += run;
+    n -= run;
+    // On to the next row.
+    offset -= position[At(last)] * operand.strides[At(last)];
+    position[At(last)] = 0;
+    for (int d = last - 1; d >= 0; --d) {
+      offset += operand.strides[At(d)];
+      if (++position[At(d)] < arguments.extents[At(d)]) break;
+      offset -= position[At(d)] * operand.strides[At(d)];
+      position[At(d)] = 0;
+    }
+  }
+}
+
+/// Runs a map whose elements are computed in T.
+template <typename T>
+class CpuMap {
+ public:
+  CpuMap(RowFunction<T> row, const MapArguments& arguments) : row_(row), arguments_(arguments) {
+    direct_out_ = arguments.out_type == kDTypeOf<T> && arguments.req != kAddTo;
+    direct_ = direct_out_;
+    for (int i = 0; i < arguments.num_operands; ++i) {
+      const MapOperand& operand = arguments.operands[At(i)];
+      is_number_[At(i)] = operand.data == nullptr;
+      is_dense_[At(i)] = !is_number_[At(i)] && IsDense(arguments, operand);
+      is_direct_[At(i)] = is_dense_[At(i)] && operand.dtype == kDTypeOf<T>;
+      direct_ = direct_ && is_direct_[At(i)];
+    }
+  }
+
+  void Run(index_t begin, index_t end) const {
+    if (direct_) {
+      const T* in[kMaxMapOperands];
+      for (int i = 0; i < arguments_.num_operands; ++i) {
+        in[i] = static_cast<const T*>(arguments_.operands[At(i)].data) + begin;
+      }
+      row_(in, static_cast<T*>(arguments_.out) + begin, end - begin);
+      return;
+    }
+    RunInBlocks(begin, end);
+  }
+
+ private:
+  void RunInBlocks(index_t begin, index_t end) const {
+    alignas(64) T blocks[kMaxMapOperands][kBlock];
+    alignas(64) T result[kBlock];
+    for (int i = 0; i < arguments_.num_operands; ++i) {
+      if (!is_number_[At(i)]) continue;
+      const index_t count = std::min(kBlock, end - begin);
+      std::fill_n(blocks[i], count, NumberAs<T>(arguments_.operands[At(i)].number));
+    }
+    const index_t out_size = DTypeSizeBytes(arguments_.out_type);
+    for (index_t first = begin; first < end; first += kBlock) {
+      const index_t n = std::min(kBlock, end - first);
+      const T* in[kMaxMapOperands];
+      for (int i = 0; i < arguments_.num_operands; ++i) {
+        const MapOperand& operand = arguments_.operands[At(i)];
+        in[i] = blocks[i];
+        if (is_number_[At(i)]) continue;
+        if (is_direct_[At(i)]) {
+          in[i] = static_cast<const T*>(operand.data) + first;
+        } else if (is_dense_[At(i)]) {
+          LoadRow(static_cast<const char*>(operand.data) + first * DTypeSizeBytes(operand.dtype),
+                  operand.dtype, 1, n, blocks[i]);
+        } else {
+          Gather(arguments_, operand, first, n, blocks[i]);
+        }
+      }
+      void* const out = static_cast<char*>(arguments_.out) + first * out_size;
+      if (direct_out_) {
+        row_(in, static_cast<T*>(out), n);
+      } else {
+        row_(in, result, n);
+        StoreRow(result, n, arguments_.req == kAddTo, arguments_.out_type, out);
+      }
+    }
+  }
+
+  const RowFunction<T> row_;
+  const MapArguments& arguments_;
+  bool direct_out_;
+  bool direct_;
+  std::array<bool, kMaxMapOperands> is_number_{};
+  std::array<bool, kMaxMapOperands> is_dense_{};
+  std::array<bool, kMaxMapOperands> is_direct_{};
+};
+
+template <typename T>
+void RunIn(const MapFunction& function, const MapArguments& arguments) {
+  const RowFunction<T> row = RowOf<T>(function);
+  if (row == nullptr) throw Internal("RunMapOnCpu: the function has no row for ", kDTypeOf<T>);
+  const CpuMap<T> map(row, arguments);
+  const TaskPlan plan = TaskPlan::Of(arguments.Size(), 1, function.cost);
+  ParallelForLines(plan.count, plan.grain, arguments.out, DTypeSizeBytes(arguments.out_type),
+                   [&map](index_t begin, index_t end) { map.Run(begin, end); });
+}
+
+}  // namespace
+
+index_t MapArguments::Size() const {
+  index_t size = 1;
+  for (int d = 0; d < num_dims; ++d) {
+    if (extents[At(d)] == 0) return 0;
+  }
+  for (int d = 0; d < num_dims; ++d) size *= extents[At(d)];
+  return size;
+}
+
+MapCall::MapCall(const TBlob& out, OpReqType req) : device_(out.device_) {
+  arguments_.out = out.dptr_;
+  arguments_.out_type = out.type_flag_;
+  arguments_.req = req;
+  if (req == kNullOp) return;  // the blob may be empty
+  arguments_.num_dims = out.shape_.ndim();
+  for (int d = 0; d < out.shape_.ndim(); ++d) arguments_.extents[At(d)] = out.shape_[d];
+}
+
+MapCall& MapCall::Add(const TBlob& operand) {
+  MapOperand& added = arguments_.operands[At(arguments_.num_operands++)];
+  added.data = operand.dptr_;
+  added.dtype = operand.type_flag_;
+  const int missing = arguments_.num_dims - operand.shape_.ndim();
+  // An empty array's other extents may have a product beyond 63 bits.
+  index_t stride = operand.shape_.Size() == 0 ? 0 : 1;
+  for (int d = operand.shape_.ndim() - 1; d >= 0 && d + missing >= 0; --d) {
+    if (operand.shape_[d] != 1) added.strides[At(d + missing)] = stride;
+    stride *= operand.shape_[d];
+  }
+  return *this;
+}
+
+MapCall& MapCall::Add(double number) {
+  arguments_.operands[At(arguments_.num_operands++)].number = number;
+  return *this;
+}
+
+void MapCall::MergeDimensions() {
+  MapArguments& a = arguments_;
+  int kept = 0;  // dimensions so far; the last of them is open for merging
+  for (int d = 0; d < a.num_dims; ++d) {
+    if (a.extents[At(d)] == 1) continue;
+    bool merges = kept > 0;
+    for (int i = 0; i < a.num_operands && merges; ++i) {
+      const auto& strides = a.operands[At(i)].strides;
+      merges = strides[At(kept - 1)] == strides[At(d)] * a.extents[At(d)];
+    }
+    const int target = merges ? kept - 1 : kept++;
+    a.extents[At(target)] = merges ? a.extents[At(target)] * a.extents[At(d)] : a.extents[At(d)];
+    for (int i = 0; i < a.num_operands; ++i) {
+      a.operands[At(i)].strides[At(target)] = a.operands[At(i)].strides[At(d)];
+    }
+  }
+  if (kept == 0) {  // one element
+    a.extents[0] = 1;
+    for (int i = 0; i < a.num_operands; ++i) a.operands[At(i)].strides[0] = 0;
+    kept = 1;
+  }
+  a.num_dims = kept;
+}
+
+DType ComputedIn(const MapFunction& function, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return DType::kFloat64;
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return DType::kFloat32;
+    case DType::kInt64:
+    case DType::kUint64:
+    case DType::kUint32:
+      if (function.of_int64 != nullptr) return DType::kInt64;
+      return DType::kFloat32;
+    default:
+      if (function.of_int32 != nullptr) return DType::kInt32;
+      return DType::kFloat32;
+  }
+}
+
+void MapCall::Run(const MapFunction& function, const OpContext& context) {
+  DType dtype = arguments_.out_type;
+  for (int i = arguments_.num_operands - 1; i >= 0; --i) {
+    const MapOperand& operand = arguments_.operands[At(i)];
+    if (operand.data != nullptr) dtype = operand.dtype;
+  }
+  Run(function, ComputedIn(function, dtype), context);
+}
+
+void MapCall::Run(const MapFunction& function, DType computed_in, const OpContext& context) {
+  if (arguments_.req == kNullOp || arguments_.Size() == 0) return;
+  TESSERA_DCHECK(arguments_.num_operands == function.num_operands);
+  MergeDimensions();
+  if (device_.dev_mask() == gpu::kDevMask) {
+    function.launch(arguments_, computed_in, context.get_stream<gpu>());
+  } else {
+    RunMapOnCpu(function, arguments_, computed_in);
+  }
+}
+
+void RunMapOnCpu(const MapFunction& function, const MapArguments& arguments, DType computed_in) {
+  switch (computed_in) {
+    case DType::kFloat32:
+      return RunIn<float>(function, arguments);
+    case DType::kFloat64:
+      return RunIn<double>(function, arguments);
+    case DType::kInt32:
+      return RunIn<int32_t>(function, arguments);
+    case DType::kInt64:
+      return RunIn<int64_t>(function, arguments);
+    default:
+      throw Internal("RunMapOnCpu: nothing is computed in ", computed_in);
+  }
+}
+
+}  // namespace tessera::ops_internal

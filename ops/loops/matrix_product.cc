@@ -1,0 +1,116 @@
+#include "tessera/ops/loops/matrix_product.h"
+
+#include "tessera/base/error.h"
+#include "tessera/ops/loops/gemm_arguments.h"
+#include "tessera/tensor/device/parallel.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+template <typename T>
+void MultiplyOnCpu(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c, double alpha,
+                   bool add) {
+  const GemmProducts<T> products = ProductsOf<T>(a, b, c, alpha, add);
+  const index_t inner = products.batch.count, count = products.outer.count * inner;
+  const index_t grain =
+      tensor_internal::ProductsPerTask(products.first.m, products.first.n, products.first.k, count);
+  ParallelFor(count, grain, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      tensor_internal::Gemm(
+          tensor_internal::ProductOf(products.FirstOf(i / inner), products.batch, i % inner));
+    }
+  });
+}
+
+}  // namespace
+
+MatrixBatch MatrixBatch::At(const TBlob& blob) const {
+  MatrixBatch batch = *this;
+  batch.data = blob.dptr_;
+  return batch;
+}
+
+MatrixBatch MatrixBatch::T() const {
+  MatrixBatch batch = *this;
+  batch.transposed = !transposed;
+  return batch;
+}
+
+MatrixBatch MatricesOf(const TShape& shape, int row_axis, bool transposed) {
+  const int last = shape.ndim() - 1;
+  return {.outer = shape.ProdShape(0, row_axis),
+          .rows = shape[row_axis],
+          .inner = shape.ProdShape(row_axis + 1, last),
+          .columns = shape[last],
+          .transposed = transposed};
+}
+
+MatrixBatch MatrixOf(const TShape& shape, int split, bool transposed) {
+  return {.rows = shape.ProdShape(0, split),
+          .columns = shape.ProdShape(split, shape.ndim()),
+          .transposed = transposed};
+}
+
+void MultiplyMatrices(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c,
+                      double alpha, DType dtype, OpReqType req, Device device,
+                      const OpContext& context) {
+  if (req == kNullOp) return;
+  if (c.transposed) {
+    return MultiplyMatrices(b.T(), a.T(), c.T(), alpha, dtype, req, device, context);
+  }
+  const bool add = req == kAddTo;
+  if (device.type == DeviceType::kGpu) {
+    const MultiplyOnGpu multiply = GetMultiplyOnGpu();
+    if (multiply == nullptr) {
+      throw Unimplemented("a product of matrices on ", device, " is not in this build");
+    }
+    multiply(a, b, c, alpha, dtype, add, context.get_stream<gpu>());
+    return;
+  }
+  VisitRealDType(dtype, "a product of matrices", [&](auto tag) {
+    MultiplyOnCpu<typename decltype(tag)::type>(a, b, c, alpha, add);
+  });
+}
+
+MatrixProductOperator::MatrixProductOperator(const MatrixBatch& a, const MatrixBatch& b,
+                                             double alpha)
+    : a_(a), b_(b), out_(a), alpha_(alpha) {
+  out_.rows = a.transposed ? a.columns : a.rows;
+  out_.columns = b.transposed ? b.rows : b.columns;
+  out_.transposed = false;
+}
+
+void MatrixProductOperator::Forward(const OpContext& context, std::span<const TBlob> in_data,
+                                    std::span<const OpReqType> req,
+                                    std::span<const TBlob> out_data) {
+  if (req[0] == kNullOp) return;
+  const TBlob& out = out_data[0];
+  MultiplyMatrices(a_.At(in_data[0]), b_.At(in_data[1]), out_.At(out), alpha_, out.type_flag_,
+                   req[0], out.device_, context);
+}
+
+void MatrixProductOperator::Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                                     std::span<const TBlob> in_data, std::span<const TBlob>,
+                                     std::span<const OpReqType> req,
+                                     std::span<const TBlob> in_grad) {
+  const TBlob& head = out_grad[0];
+  const MatrixBatch g = out_.At(head);
+  MultiplyMatrices(g, b_.At(in_data[1]).T(), a_.At(in_grad[0]), alpha_, head.type_flag_, req[0],
+                   head.device_, context);
+  MultiplyMatrices(a_.At(in_data[0]).T(), g, b_.At(in_grad[1]), alpha_, head.type_flag_, req[1],
+                   head.device_, context);
+}
+
+void MeetExtents(const OperatorProperty& property, const NamedAxis& a, const NamedAxis& b) {
+  TShape known = TShape::OfRank(b.shape->ndim());
+  known[b.axis] = (*a.shape)[a.axis];
+  MergeShape(property, b.name, b.shape, known);
+  (*a.shape)[a.axis] = (*b.shape)[b.axis];
+}
+
+MultiplyOnGpu& GetMultiplyOnGpu() {
+  static MultiplyOnGpu multiply = nullptr;
+  return multiply;
+}
+
+}  // namespace tessera::ops_internal

@@ -1,0 +1,505 @@
+#include "tessera/ops/loops/move.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/tensor/device/parallel.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+// The elements that a block of two dimensions has at most. Blocks are what threads share.
+constexpr index_t kBlock = 8192;
+// A transposed block is copied in tiles of so many bytes on each side, a cache line.
+constexpr index_t kLineBytes = 64;
+
+/// Elements of a size, at any address.
+template <size_t kSize>
+struct Bits;
+template <>
+struct Bits<1> {
+  using type = uint8_t;
+};
+template <>
+struct Bits<2> {
+  using type = uint16_t;
+};
+template <>
+struct Bits<4> {
+  using type = uint32_t;
+};
+template <>
+struct Bits<8> {
+  using type = uint64_t;
+};
+template <>
+struct Bits<16> {
+  struct type {
+    uint64_t low, high;
+  };
+};
+
+template <typename T>
+T Get(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void Put(char* at, T value) {
+  std::memcpy(at, &value, sizeof(T));
+}
+
+/// Two dimensions of a copy, with strides in bytes.
+struct Block {
+  struct Dimension {
+    index_t extent, in, out;
+  };
+  const char* in;
+  char* out;
+  Dimension outer, inner;
+};
+
+using BlockFunction = void (*)(const Block& block);
+
+/// Rows whose elements are adjacent on both sides.
+template <size_t kSize>
+void CopyRuns(const Block& b) {
+  const size_t bytes = static_cast<size_t>(b.inner.extent) * kSize;
+  for (index_t i = 0; i < b.outer.extent; ++i) {
+    std::memcpy(b.out + i * b.outer.out, b.in + i * b.outer.in, bytes);
+  }
+}
+
+/// Rows that repeat one element.
+template <size_t kSize>
+void RepeatElements(const Block& b) {
+  using T = typename Bits<kSize>::type;
+  for (index_t i = 0; i < b.outer.extent; ++i) {
+    const T value = Get<T>(b.in + i * b.outer.in);
+    char* const out = b.out + i * b.outer.out;
+    for (index_t j = 0; j < b.inner.extent; ++j) Put(out + j * static_cast<index_t>(kSize), value);
+  }
+}
+
+/// Rows whose elements are adjacent in the output.
+template <size_t kSize>
+void GatherRows(const Block& b) {
+  using T = typename Bits<kSize>::type;
+  for (index_t i = 0; i < b.outer.extent; ++i) {
+    const char* const in = b.in + i * b.outer.in;
+    char* const out = b.out + i * b.outer.out;
+    for (index_t j = 0; j < b.inner.extent; ++j) {
+      Put(out + j * static_cast<index_t>(kSize), Get<T>(in + j * b.inner.in));
+    }
+  }
+}
+
+template <size_t kSize>
+void CopyElements(const Block& b) {
+  using T = typename Bits<kSize>::type;
+  for (index_t i = 0; i < b.outer.extent; ++i) {
+    const char* const in = b.in + i * b.outer.in;
+    char* const out = b.out + i * b.outer.out;
+    for (index_t j = 0; j < b.inner.extent; ++j) {
+      Put(out + j * b.inner.out, Get<T>(in + j * b.inner.in));
+    }
+  }
+}
+
+/// 16 bytes of elements.
+template <typename T>
+using Elements [[gnu::vector_size(16)]] = T;
+
+/// Returns the elements of the lower halves of a and b in turns, or of the upper halves.
+template <typename T, size_t... kIndex>
+Elements<T> Interleave(Elements<T> a, Elements<T> b, bool upper, std::index_sequence<kIndex...>) {
+  constexpr size_t kCount = sizeof...(kIndex);
+  if (upper) {
+    return __builtin_shufflevector(a, b, (kCount / 2 + kIndex / 2 + kIndex % 2 * kCount)...);
+  }
+  return __builtin_shufflevector(a, b, (kIndex / 2 + kIndex % 2 * kCount)...);
+}
+
+/// Transposes as many rows as a row has elements: log2(rows) steps, each of which interleaves the
+/// upper half of the rows with the lower one.
+template <typename T, size_t kRows = 16 / sizeof(T)>
+void TransposeRows(Elements<T>* rows) {
+  constexpr auto kIndexes = std::make_index_sequence<kRows>();
+  for (size_t step = 1; step < kRows; step *= 2) {
+    Elements<T> mixed[kRows];
+    for (size_t i = 0; i < kRows / 2; ++i) {
+      mixed[2 * i] = Interleave<T>(rows[i], rows[i + kRows / 2], false, kIndexes);
+      mixed[2 * i + 1] = Interleave<T>(rows[i], rows[i + kRows / 2], true, kIndexes);
+    }
+    std::memcpy(rows, mixed, sizeof(mixed));
+  }
+}
+
+/// Copies a tile of kSide x kSide elements to a buffer, transposed.
+template <typename T, index_t kSide>
+void TransposeTile(const char* in, index_t stride, T (*tile)[kSide]) {
+  if constexpr (sizeof(T) < 16) {
+    constexpr index_t kRows = 16 / sizeof(T);
+    for (index_t y = 0; y < kSide; y += kRows) {
+      for (index_t x = 0; x < kSide; x += kRows) {
+        Elements<T> rows[kRows];
+        for (index_t k = 0; k < kRows; ++k) {
+          std::memcpy(&rows[k], in + (y + k) * stride + x * static_cast<index_t>(sizeof(T)), 16);
+        }
+        TransposeRows<T>(rows);
+        for (index_t k = 0; k < kRows; ++k) std::memcpy(&tile[x + k][y], &rows[k], 16);
+      }
+    }
+  } else {
+    for (index_t y = 0; y < kSide; ++y) {
+      for (index_t x = 0; x < kSide; ++x) {
+        tile[x][y] = Get<T>(in + y * stride + x * static_cast<index_t>(sizeof(T)));
+      }
+    }
+  }
+}
+
+/// A transposed block: adjacent elements of the input lie along `outer`, of the output along
+/// `inner`. Tiles of a line on each side pass through a buffer, so that each line of the input is
+/// read once even where many of them fall into one set of the cache.
+template <size_t kSize>
+void Transpose(const Block& b) {
+  using T = typename Bits<kSize>::type;
+  constexpr index_t kSide = std::max<index_t>(kLineBytes / static_cast<index_t>(kSize), 16);
+  constexpr index_t kBytes = static_cast<index_t>(kSize);
+  T tile[kSide][kSide];
+  for (index_t j = 0; j < b.inner.extent; j += kSide) {
+    const index_t columns = std::min(kSide, b.inner.extent - j);
+    for (index_t i = 0; i < b.outer.extent; i += kSide) {
+      const index_t rows = std::min(kSide, b.outer.extent - i);
+      const char* const in = b.in + i * kBytes + j * b.inner.in;
+      char* const out = b.out + i * b.outer.out + j * kBytes;
+      if (rows == kSide && columns == kSide) {
+        TransposeTile<T, kSide>(in, b.inner.in, tile);
+        for (index_t x = 0; x < kSide; ++x) {
+          std::memcpy(out + x * b.outer.out, tile[x], sizeof(tile[x]));
+        }
+        continue;
+      }
+      for (index_t x = 0; x < rows; ++x) {
+        for (index_t y = 0; y < columns; ++y) {
+          Put(out + x * b.outer.out + y * kBytes, Get<T>(in + y * b.inner.in + x * kBytes));
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+T Sum(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return a || b;
+  } else if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(
+        static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
+  } else if constexpr (std::is_same_v<T, half_t> || std::is_same_v<T, bfloat16_t>) {
+    return static_cast<T>(static_cast<float>(a) + static_cast<float>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <typename T>
+void AddElements(const Block& b) {
+  for (index_t i = 0; i < b.outer.extent; ++i) {
+    const char* const in = b.in + i * b.outer.in;
+    char* const out = b.out + i * b.outer.out;
+    constexpr index_t kBytes = sizeof(T);
+    if (b.inner.in == kBytes && b.inner.out == kBytes) {
+      const T* const row = reinterpret_cast<const T*>(in);
+      T* const to = reinterpret_cast<T*>(out);
+#pragma GCC ivdep
+      for (index_t j = 0; j < b.inner.extent; ++j) to[j] = Sum(to[j], row[j]);
+      continue;
+    }
+    for (index_t j = 0; j < b.inner.extent; ++j) {
+      char* const to = out + j * b.inner.out;
+      Put(to, Sum(Get<T>(to), Get<T>(in + j * b.inner.in)));
+    }
+  }
+}
+
+template <size_t kSize>
+BlockFunction FunctionOfSize(const Block& block) {
+  constexpr index_t kBytes = static_cast<index_t>(kSize);
+  if (block.inner.out != kBytes) return &CopyElements<kSize>;
+  if (block.inner.in == kBytes) return &CopyRuns<kSize>;
+  if (block.inner.in == 0) return &RepeatElements<kSize>;
+  if (block.outer.in == kBytes && block.outer.extent > 1) return &Transpose<kSize>;
+  return &GatherRows<kSize>;
+}
+
+BlockFunction FunctionOf(const MoveArguments& a, const Block& block) {
+  if (a.add) {
+    return VisitDType(a.dtype, [](auto tag) -> BlockFunction {
+      return &AddElements<typename decltype(tag)::type>;
+    });
+  }
+  switch (a.element_size) {
+    case 1:
+      return FunctionOfSize<1>(block);
+    case 2:
+      return FunctionOfSize<2>(block);
+    case 4:
+      return FunctionOfSize<4>(block);
+    case 8:
+      return FunctionOfSize<8>(block);
+    case 16:
+      return FunctionOfSize<16>(block);
+    default:
+      throw Internal("Move: no elements have ", a.element_size, " bytes");
+  }
+}
+
+/// A copy as blocks of two dimensions, and loops around them.
+class BlockedMove {
+ public:
+  explicit BlockedMove(const MoveArguments& a) : block_{a.in, a.out, {1, 0, 0}, {1, 0, 0}} {
+    const auto dimension = [&a](int d) {
+      return Dimension{a.extents[At(d)], a.in_strides[At(d)], a.out_strides[At(d)]};
+    };
+    const int inner = a.num_dims - 1;
+    if (inner >= 0) block_.inner = dimension(inner);
+    // The other dimension of a block is the one along which the input is adjacent, else the next.
+    int outer = inner - 1;
+    if (!a.add && block_.inner.in != a.element_size) {
+      for (int d = 0; d < inner; ++d) {
+        if (a.in_strides[At(d)] == a.element_size && a.extents[At(d)] > 1) outer = d;
+      }
+    }
+    if (outer >= 0) block_.outer = dimension(outer);
+    for (int d = 0; d < inner; ++d) {
+      if (d != outer) loops_[At(num_loops_++)] = {dimension(d), kNoPart};
+    }
+    function_ = FunctionOf(a, block_);
+    // Large blocks are cut; a transposed one on both sides.
+    const bool square = block_.outer.in == a.element_size && block_.inner.in != a.element_size;
+    const index_t inner_part = std::min(block_.inner.extent, square ? kBlock / 64 : kBlock);
+    const index_t outer_part = std::clamp<index_t>(kBlock / inner_part, 1, block_.outer.extent);
+    Cut(&block_.outer, outer_part, kOuterPart);
+    Cut(&block_.inner, inner_part, kInnerPart);
+    work_ = outer_part * inner_part;
+    for (int k = 0; k < num_loops_; ++k) count_ *= loops_[At(k)].dimension.extent;
+  }
+
+  void Run() const {
+    ParallelFor(count_, StepsPerTask(work_),
+                [this](index_t begin, index_t end) { RunBlocks(begin, end); });
+  }
+
+ private:
+  using Dimension = Block::Dimension;
+  enum Part { kNoPart, kOuterPart, kInnerPart };
+  struct Loop {
+    Dimension dimension{1, 0, 0};
+    Part part = kNoPart;  // the dimension of the block of whose parts the loop consists
+  };
+
+  /// Cuts a dimension of the block into parts, over which a loop goes.
+  void Cut(Dimension* dimension, index_t part, Part kind) {
+    if (part == dimension->extent) return;
+    extents_[kind] = dimension->extent;
+    loops_[At(num_loops_++)] = {
+        {(dimension->extent + part - 1) / part, dimension->in * part, dimension->out * part}, kind};
+    dimension->extent = part;
+  }
+
+  void RunBlocks(index_t begin, index_t end) const {
+    std::array<index_t, StridedView::kMaxRank + 2> position{};
+    Block block = block_;
+    index_t rest = begin;
+    for (int k = num_loops_ - 1; k >= 0; --k) {
+      const Loop& loop = loops_[At(k)];
+      position[At(k)] = rest % loop.dimension.extent;
+      rest /= loop.dimension.extent;
+      block.in += position[At(k)] * loop.dimension.in;
+      block.out += position[At(k)] * loop.dimension.out;
+      Fit(loop, position[At(k)], &block);
+    }
+    for (index_t i = begin;;) {
+      function_(block);
+      if (++i == end) return;
+      for (int k = num_loops_ - 1; k >= 0; --k) {
+        const Loop& loop = loops_[At(k)];
+        block.in += loop.dimension.in;
+        block.out += loop.dimension.out;
+        const bool more = ++position[At(k)] < loop.dimension.extent;
+        if (!more) {
+          block.in -= position[At(k)] * loop.dimension.in;
+          block.out -= position[At(k)] * loop.dimension.out;
+          position[At(k)] = 0;
+        }
+        Fit(loop, position[At(k)], &block);
+        if (more) break;
+      }
+    }
+  }
+
+  /// Sets the extent of a block that is the loop's part `index`; the last part may be smaller.
+  void Fit(const Loop& loop, index_t index, Block* block) const {
+    if (loop.part == kNoPart) return;
+    const Dimension& full = loop.part == kOuterPart ? block_.outer : block_.inner;
+    Dimension& fitted = loop.part == kOuterPart ? block->outer : block->inner;
+    fitted.extent = std::min(full.extent, extents_[loop.part] - index * full.extent);
+  }
+
+  Block block_;
+  BlockFunction function_;
+  int num_loops_ = 0;
+  std::array<Loop, StridedView::kMaxRank + 2> loops_{};
+  std::array<index_t, 3> extents_{};  // of dimensions that are cut, by kind of part
+  index_t work_ = 1;                  // elements of a block
+  index_t count_ = 1;                 // blocks
+};
+
+void Swap(MoveArguments* a, int i, int j) {
+  std::swap(a->extents[At(i)], a->extents[At(j)]);
+  std::swap(a->in_strides[At(i)], a->in_strides[At(j)]);
+  std::swap(a->out_strides[At(i)], a->out_strides[At(j)]);
+}
+
+/// Sorts dimensions by the output's strides, so that it is written in the order of memory, and
+/// merges those that are adjacent on both sides.
+void Simplify(MoveArguments* a) {
+  for (int i = 1; i < a->num_dims; ++i) {
+    for (int j = i; j > 0 && std::abs(a->out_strides[At(j - 1)]) < std::abs(a->out_strides[At(j)]);
+         --j) {
+      Swap(a, j - 1, j);
+    }
+  }
+  int kept = 0;
+  for (int d = 0; d < a->num_dims; ++d) {
+    const index_t extent = a->extents[At(d)];
+    const bool merges = kept > 0 && a->in_strides[At(kept - 1)] == a->in_strides[At(d)] * extent &&
+                        a->out_strides[At(kept - 1)] == a->out_strides[At(d)] * extent;
+    const int target = merges ? kept - 1 : kept++;
+    a->extents[At(target)] = merges ? a->extents[At(target)] * extent : extent;
+    a->in_strides[At(target)] = a->in_strides[At(d)];
+    a->out_strides[At(target)] = a->out_strides[At(d)];
+  }
+  a->num_dims = kept;
+}
+
+/// Makes one element of a short row of adjacent ones.
+void JoinShortRow(MoveArguments* a) {
+  const int last = a->num_dims - 1;
+  if (last < 1 || a->in_strides[At(last)] != a->element_size ||
+      a->out_strides[At(last)] != a->element_size) {
+    return;
+  }
+  const index_t bytes = a->extents[At(last)] * a->element_size;
+  if (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16) return;
+  a->element_size = bytes;
+  a->num_dims = last;
+}
+
+}  // namespace
+
+StridedView::StridedView(const TBlob& blob, const TShape& shape)
+    : data(blob.dptr_), dtype(blob.type_flag_), device(blob.device_), num_dims(shape.ndim()) {
+  // An empty array's other extents may have a product beyond 63 bits.
+  index_t stride = shape.Size() == 0 ? 0 : 1;
+  for (int d = num_dims - 1; d >= 0; --d) {
+    extents[At(d)] = shape[d];
+    strides[At(d)] = stride;
+    stride *= shape[d];
+  }
+}
+
+void StridedView::Append(index_t extent, index_t stride) {
+  TESSERA_DCHECK(num_dims < kMaxRank);
+  extents[At(num_dims)] = extent;
+  strides[At(num_dims++)] = stride;
+}
+
+void StridedView::Split(int axis, index_t outer, index_t inner) {
+  TESSERA_DCHECK(num_dims < kMaxRank && outer * inner == extents[At(axis)]);
+  for (int d = num_dims++; d > axis; --d) {
+    extents[At(d)] = extents[At(d - 1)];
+    strides[At(d)] = strides[At(d - 1)];
+  }
+  extents[At(axis)] = outer;
+  strides[At(axis)] *= inner;
+  extents[At(axis + 1)] = inner;
+}
+
+void StridedView::Slice(int axis, index_t begin, index_t step, index_t count) {
+  const index_t offset = count == 0 ? 0 : begin * strides[At(axis)];
+  data = static_cast<char*>(data) + offset * DTypeSizeBytes(dtype);
+  extents[At(axis)] = count;
+  strides[At(axis)] *= count > 1 ? step : 1;
+}
+
+void Move(const StridedView& from, const StridedView& to, OpReqType req, const OpContext& context) {
+  if (req == kNullOp || (req == kWriteInplace && from.data == to.data)) return;
+  TESSERA_DCHECK(from.dtype == to.dtype && from.num_dims == to.num_dims);
+  MoveArguments a;
+  a.in = static_cast<const char*>(from.data);
+  a.out = static_cast<char*>(to.data);
+  a.element_size = DTypeSizeBytes(from.dtype);
+  a.dtype = from.dtype;
+  a.add = req == kAddTo;
+  for (int d = 0; d < from.num_dims; ++d) {
+    TESSERA_DCHECK(from.extents[At(d)] == to.extents[At(d)]);
+    if (from.extents[At(d)] == 0) return;
+  }
+  index_t size = 1;
+  for (int d = 0; d < from.num_dims; ++d) {
+    const index_t extent = from.extents[At(d)];
+    size *= extent;
+    if (extent == 1) continue;
+    a.extents[At(a.num_dims)] = extent;
+    a.in_strides[At(a.num_dims)] = from.strides[At(d)] * a.element_size;
+    a.out_strides[At(a.num_dims++)] = to.strides[At(d)] * a.element_size;
+  }
+  Simplify(&a);
+  if (to.device.dev_mask() == gpu::kDevMask) {
+    GetMoveOnGpu().move(a, size, context.get_stream<gpu>());
+    return;
+  }
+  if (!a.add) JoinShortRow(&a);
+  BlockedMove(a).Run();
+}
+
+void MoveFlat(const TBlob& from, const TBlob& to, OpReqType req, const OpContext& context) {
+  if (req == kNullOp) return;
+  const TShape flat = {to.Size()};
+  Move(StridedView(from, flat), StridedView(to, flat), req, context);
+}
+
+void MoveZeros(const TBlob& to, OpReqType req, const OpContext& context) {
+  if (req == kNullOp || req == kAddTo) return;
+  const index_t size_bytes = to.Size() * DTypeSizeBytes(to.type_flag_);
+  if (size_bytes == 0) return;
+  if (to.dev_mask() == gpu::kDevMask) {
+    GetMoveOnGpu().zero(to.dptr_, size_bytes, context.get_stream<gpu>());
+    return;
+  }
+  char* const out = static_cast<char*>(to.dptr_);
+  tensor_internal::ParallelForLines(size_bytes, StepsPerTask(1) * 8, out, 1,
+                                    [out](index_t begin, index_t end) {
+                                      std::memset(out + begin, 0, static_cast<size_t>(end - begin));
+                                    });
+}
+
+MoveOnGpu& GetMoveOnGpu() {
+  static MoveOnGpu code;
+  return code;
+}
+
+}  // namespace tessera::ops_internal

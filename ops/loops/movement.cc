@@ -1,0 +1,88 @@
+#include "tessera/ops/loops/movement.h"
+
+#include <algorithm>
+
+#include "tessera/ops/loops/convert_row.h"
+
+namespace tessera::ops_internal {
+
+int AxisPosition(const OperatorProperty& property, std::string_view parameter, int64_t axis,
+                 int rank) {
+  if (axis < -rank || axis >= rank) {
+    throw InvalidArgument(property.TypeString(), ": parameter ", parameter, ": axis ", axis,
+                          " is not in [", -rank, ", ", rank, ") for an array of rank ", rank);
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+std::vector<int> AxisPositions(const OperatorProperty& property, std::string_view parameter,
+                               std::span<const int64_t> axes, int rank) {
+  std::vector<int> positions;
+  for (const int64_t axis : axes) {
+    const int position = AxisPosition(property, parameter, axis, rank);
+    if (std::find(positions.begin(), positions.end(), position) != positions.end()) {
+      throw InvalidArgument(property.TypeString(), ": parameter ", parameter, ": axis ", axis,
+                            " is given twice");
+    }
+    positions.push_back(position);
+  }
+  return positions;
+}
+
+std::vector<std::pair<std::string, DType>> DTypeChoices() {
+  std::vector<std::pair<std::string, DType>> choices;
+  for (const DType dtype :
+       {DType::kBFloat16, DType::kBool, DType::kFloat16, DType::kFloat32, DType::kFloat64,
+        DType::kInt32, DType::kInt64, DType::kInt8, DType::kUint8}) {
+    choices.emplace_back(DTypeName(dtype), dtype);
+  }
+  return choices;
+}
+
+std::vector<std::string> NumberedNames(std::string_view prefix, int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::string(prefix) + std::to_string(i));
+  return names;
+}
+
+void MergeType(const OperatorProperty& property, std::string_view value, DType* dtype,
+               DType known) {
+  if (known == DType::kUnknown) return;
+  if (*dtype != DType::kUnknown && *dtype != known) {
+    throw InvalidArgument(property.TypeString(), ": ", value, " has element type ", *dtype,
+                          ", expected ", known);
+  }
+  *dtype = known;
+}
+
+bool InferSameShape(const OperatorProperty& property, std::string_view input, TShape* in,
+                    TShape* out) {
+  MergeShape(property, "output", out, *in);
+  MergeShape(property, input, in, *out);
+  return in->known();
+}
+
+void StoreConverted(const double* values, index_t n, bool add, DType dtype, void* out) {
+  if (IsReal(dtype) || dtype == DType::kBool) {
+    StoreRow(values, n, add, dtype, out);
+    return;
+  }
+  constexpr index_t kBlock = 256;
+  int64_t block[kBlock];
+  for (index_t i = 0; i < n; i += kBlock) {
+    const index_t count = std::min(kBlock, n - i);
+    LoadRow(values + i, DType::kFloat64, 1, count, block);
+    StoreRow(block, count, add, dtype, static_cast<char*>(out) + i * DTypeSizeBytes(dtype));
+  }
+}
+
+void FillOnCpu(const StridedView& to, double value, OpReqType req, const OpContext& context) {
+  alignas(16) char element[16];
+  StoreConverted(&value, 1, /*add=*/false, to.dtype, element);
+  StridedView from = to;
+  from.data = element;
+  from.strides = {};
+  Move(from, to, req, context);
+}
+
+}  // namespace tessera::ops_internal

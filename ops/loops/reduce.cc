@@ -1,0 +1,359 @@
+#include "tessera/ops/loops/reduce.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/tensor/device/parallel.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+using Dimension = ReduceArguments::Dimension;
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+// The elements that are folded at once, and converted where their type is another one.
+constexpr index_t kPiece = 1024;
+// The pieces whose results are combined before they go into the total.
+constexpr int kPiecesPerBlock = 32;
+// A reduction to few outputs is cut into parts of so many elements, which threads share.
+constexpr index_t kPart = kPiece * kPiecesPerBlock;
+// The columns that are accumulated at once, and the rows.
+constexpr index_t kColumns = 512;
+constexpr index_t kRowsPerPiece = 64;
+
+template <typename T>
+const ReduceRows<T>& RowsOf(const ReduceFunction& function) {
+  if constexpr (std::is_same_v<T, float>) return function.of_float;
+  if constexpr (std::is_same_v<T, double>) return function.of_double;
+  if constexpr (std::is_same_v<T, int64_t>) return function.of_int64;
+}
+
+index_t Product(const Dimension* dimensions, int count) {
+  index_t product = 1;
+  for (int d = 0; d < count; ++d) product *= dimensions[d].extent;
+  return product;
+}
+
+/// Walks over the positions of some dimensions in order, and knows the input's offset.
+class Walk {
+ public:
+  Walk(const Dimension* dimensions, int count, index_t start)
+      : dimensions_(dimensions), count_(count) {
+    for (int d = count - 1; d >= 0; --d) {
+      position_[At(d)] = start % dimensions[d].extent;
+      start /= dimensions[d].extent;
+      offset_ += position_[At(d)] * dimensions[d].stride;
+    }
+  }
+  index_t offset() const { return offset_; }
+  void Next() {
+    for (int d = count_ - 1; d >= 0; --d) {
+      offset_ += dimensions_[d].stride;
+      if (++position_[At(d)] < dimensions_[d].extent) return;
+      offset_ -= position_[At(d)] * dimensions_[d].stride;
+      position_[At(d)] = 0;
+    }
+  }
+
+ private:
+  const Dimension* dimensions_;
+  int count_;
+  index_t offset_ = 0;
+  std::array<index_t, TShape::kMaxRank> position_{};
+};
+
+/// A total of many values of pieces, which it combines in blocks.
+template <typename T>
+class Total {
+ public:
+  explicit Total(const ReduceRows<T>& rows)
+      : rows_(rows), total_(rows.identity), block_(rows.identity) {}
+  void Add(T piece) {
+    rows_.merge(&block_, &piece, 1);
+    if (++pieces_ == kPiecesPerBlock) Flush();
+  }
+  T Get() {
+    Flush();
+    return total_;
+  }
+
+ private:
+  void Flush() {
+    rows_.merge(&total_, &block_, 1);
+    block_ = rows_.identity;
+    pieces_ = 0;
+  }
+
+  const ReduceRows<T>& rows_;
+  T total_;
+  T block_;
+  int pieces_ = 0;
+};
+
+template <typename T>
+class CpuReduction {
+ public:
+  CpuReduction(const ReduceFunction& function, const ReduceArguments& arguments)
+      : rows_(RowsOf<T>(function)),
+        a_(arguments),
+        is_direct_(arguments.in_type == kDTypeOf<T>),
+        element_size_(DTypeSizeBytes(arguments.in_type)),
+        outputs_(arguments.NumOutputs()),
+        elements_(arguments.NumReduced()) {}
+
+  void Run() {
+    if (elements_ == 0) {
+      Identity();
+    } else if (a_.num_kept > 0 && a_.kept[At(a_.num_kept - 1)].stride == 1) {
+      RunColumns();
+    } else {
+      RunRows();
+    }
+  }
+
+ private:
+  void Store(T* values, index_t first, index_t n) const {
+    if (a_.finish != ReduceFinish::kNone) {
+      for (index_t i = 0; i < n; ++i) values[i] = FinishTotal(values[i], a_.finish, elements_);
+    }
+    StoreRow(values, n, a_.req == kAddTo, a_.out_type,
+             static_cast<char*>(a_.out) + first * DTypeSizeBytes(a_.out_type));
+  }
+
+  void Identity() const {
+    for (index_t i = 0; i < outputs_; ++i) {
+      T value = rows_.identity;
+      Store(&value, i, 1);
+    }
+  }
+
+  const void* Address(index_t offset) const {
+    return static_cast<const char*>(a_.in) + offset * element_size_;
+  }
+
+  /// Returns n elements from `offset` on, `stride` apart, as T.
+  const T* Load(index_t offset, index_t stride, index_t n, T* buffer) const {
+    if (is_direct_ && stride == 1) return static_cast<const T*>(a_.in) + offset;
+    LoadRow(Address(offset), a_.in_type, stride, n, buffer);
+    return buffer;
+  }
+
+  /// Returns the reduction of elements [begin, end) of the output at input offset `base`.
+  T FoldElements(index_t base, index_t begin, index_t end) const {
+    const int last = a_.num_reduced - 1;
+    const Dimension& inner = a_.reduced[At(last)];
+    Walk walk(a_.reduced.data(), last, begin / inner.extent);
+    index_t position = begin % inner.extent;
+    T buffer[kPiece];
+    Total<T> total(rows_);
+    while (begin < end) {
+      const index_t n = std::min({inner.extent - position, end - begin, kPiece});
+      total.Add(rows_.fold(
+          Load(base + walk.offset() + position * inner.stride, inner.stride, n, buffer), n));
+      begin += n;
+      position += n;
+      if (position == inner.extent) {
+        position = 0;
+        walk.Next();
+      }
+    }
+    return total.Get();
+  }
+
+  /// Each output is the reduction of runs of elements.
+  void RunRows() const {
+    const index_t parts = (elements_ + kPart - 1) / kPart;
+    if (parts == 1 || outputs_ >= 64) {
+      ParallelFor(outputs_, StepsPerTask(elements_), [this](index_t begin, index_t end) {
+        Walk walk(a_.kept.data(), a_.num_kept, begin);
+        for (index_t i = begin; i < end; ++i, walk.Next()) {
+          T value = FoldElements(walk.offset(), 0, elements_);
+          Store(&value, i, 1);
+        }
+      });
+      return;
+    }
+    std::vector<T> values(static_cast<size_t>(outputs_ * parts));
+    ParallelFor(outputs_ * parts, 1, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) {
+        const Walk walk(a_.kept.data(), a_.num_kept, i / parts);
+        const index_t first = i % parts * kPart;
+        values[static_cast<size_t>(i)] =
+            FoldElements(walk.offset(), first, std::min(first + kPart, elements_));
+      }
+    });
+    for (index_t i = 0; i < outputs_; ++i) {
+      Total<T> total(rows_);
+      for (index_t part = 0; part < parts; ++part) {
+        total.Add(values[static_cast<size_t>(i * parts + part)]);
+      }
+      T value = total.Get();
+      Store(&value, i, 1);
+    }
+  }
+
+  /// Rows of outputs are accumulated from rows of the input.
+  void RunColumns() const {
+    const int outer = a_.num_kept - 1;
+    const index_t width = a_.kept[At(outer)].extent;
+    const index_t blocks = (width + kColumns - 1) / kColumns;
+    const index_t parts = PartsOfColumns(blocks);
+    const index_t part_size = (elements_ + parts - 1) / parts;
+    const index_t jobs = outputs_ / width * blocks;
+    if (parts == 1) {
+      ParallelFor(jobs, StepsPerTask(elements_ * std::min(width, kColumns)),
+                  [&](index_t begin, index_t end) {
+                    T totals[kColumns];
+                    for (index_t job = begin; job < end; ++job) {
+                      const index_t first = job % blocks * kColumns;
+                      const index_t n = std::min(kColumns, width - first);
+                      AccumulateColumns(job / blocks, first, n, 0, elements_, totals);
+                      Store(totals, job / blocks * width + first, n);
+                    }
+                  });
+      return;
+    }
+    std::vector<T> values(static_cast<size_t>(jobs * parts * kColumns));
+    ParallelFor(jobs * parts, 1, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) {
+        const index_t job = i / parts, part = i % parts, first = job % blocks * kColumns;
+        AccumulateColumns(job / blocks, first, std::min(kColumns, width - first), part * part_size,
+                          std::min(elements_, (part + 1) * part_size),
+                          &values[static_cast<size_t>(i * kColumns)]);
+      }
+    });
+    for (index_t job = 0; job < jobs; ++job) {
+      const index_t first = job % blocks * kColumns, n = std::min(kColumns, width - first);
+      T* const totals = &values[static_cast<size_t>(job * parts * kColumns)];
+      for (index_t part = 1; part < parts; ++part) {
+        rows_.merge(totals, totals + part * kColumns, n);
+      }
+      Store(totals, job / blocks * width + first, n);
+    }
+  }
+
+  /// Returns the number of parts into which the rows of the input are cut, so that threads share a
+  /// reduction to few outputs. It depends on shapes alone.
+  index_t PartsOfColumns(index_t blocks) const {
+    const index_t width = std::min(a_.kept[At(a_.num_kept - 1)].extent, kColumns);
+    const index_t jobs = outputs_ / a_.kept[At(a_.num_kept - 1)].extent * blocks;
+    if (jobs >= 64) return 1;
+    return std::clamp<index_t>(elements_ * width / kPart, 1, 64);
+  }
+
+  /// Reduces rows [begin, end) of n columns from `column` on, of the row of outputs `row`.
+  void AccumulateColumns(index_t row, index_t column, index_t n, index_t begin, index_t end,
+                         T* totals) const {
+    const Walk kept(a_.kept.data(), a_.num_kept - 1, row);
+    Walk walk(a_.reduced.data(), a_.num_reduced, begin);
+    T buffer[kColumns], piece[kColumns], block[kColumns];
+    std::fill_n(totals, n, rows_.identity);
+    std::fill_n(block, n, rows_.identity);
+    for (index_t pieces = 0; begin < end;) {
+      const index_t stop = std::min(end, begin + kRowsPerPiece);
+      std::fill_n(piece, n, rows_.identity);
+      for (; begin < stop; ++begin, walk.Next()) {
+        rows_.accumulate(piece, Load(kept.offset() + walk.offset() + column, 1, n, buffer), n);
+      }
+      rows_.merge(block, piece, n);
+      if (++pieces % kPiecesPerBlock == 0 || begin == end) {
+        rows_.merge(totals, block, n);
+        std::fill_n(block, n, rows_.identity);
+      }
+    }
+  }
+
+  const ReduceRows<T>& rows_;
+  const ReduceArguments& a_;
+  const bool is_direct_;
+  const index_t element_size_;
+  const index_t outputs_;
+  const index_t elements_;  // of each output
+};
+
+/// Appends a dimension, merged with the one before it if their elements lie in one line.
+void Append(const Dimension& dimension, bool adjacent, Dimension* list, int* count) {
+  if (adjacent && *count > 0 && list[*count - 1].stride == dimension.stride * dimension.extent) {
+    list[*count - 1] = {list[*count - 1].extent * dimension.extent, dimension.stride};
+  } else {
+    list[(*count)++] = dimension;
+  }
+}
+
+/// Returns the type in which elements are reduced unless the caller names another one.
+DType UsualType(DType dtype) {
+  if (dtype == DType::kFloat64) return DType::kFloat64;
+  return IsReal(dtype) ? DType::kFloat32 : DType::kInt64;
+}
+
+}  // namespace
+
+index_t ReduceArguments::NumOutputs() const { return Product(kept.data(), num_kept); }
+index_t ReduceArguments::NumReduced() const { return Product(reduced.data(), num_reduced); }
+
+void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
+            const TBlob& out, OpReqType req, const OpContext& context, ReduceFinish finish,
+            DType computed_in) {
+  if (req == kNullOp || out.shape_.Size() == 0) return;
+  ReduceArguments a;
+  a.in = in.dptr_;
+  a.in_type = in.type_flag_;
+  a.out = out.dptr_;
+  a.out_type = out.type_flag_;
+  a.req = req;
+  a.finish = finish;
+  a.computed_in = computed_in == DType::kUnknown ? UsualType(a.in_type) : computed_in;
+  std::array<index_t, TShape::kMaxRank> strides{};
+  // An empty array's extents may have a product beyond 63 bits. Its reduced dimensions count as
+  // one.
+  const bool empty = in.shape_.Size() == 0;
+  index_t stride = empty ? 0 : 1;
+  for (int d = in.shape_.ndim() - 1; d >= 0; --d) {
+    strides[At(d)] = stride;
+    stride *= in.shape_[d];
+  }
+  bool before = false;  // whether the dimension before is reduced
+  for (int d = 0; d < in.shape_.ndim(); ++d) {
+    const Dimension dimension = {in.shape_[d], strides[At(d)]};
+    if (dimension.extent == 1) continue;
+    const bool reduced = axes[At(d)];
+    if (reduced && empty) {
+      a.num_reduced = 1;
+      a.reduced[0] = {0, 0};
+    } else if (reduced) {
+      Append(dimension, before, a.reduced.data(), &a.num_reduced);
+    } else {
+      Append(dimension, !before, a.kept.data(), &a.num_kept);
+    }
+    before = reduced;
+  }
+  if (a.num_reduced == 0) a.reduced[At(a.num_reduced++)] = {1, 1};
+  TESSERA_DCHECK(a.NumOutputs() == out.shape_.Size());
+  if (out.device_.dev_mask() == gpu::kDevMask) {
+    function.launch(a, context.get_stream<gpu>());
+    return;
+  }
+  switch (a.computed_in) {
+    case DType::kFloat64:
+      return CpuReduction<double>(function, a).Run();
+    case DType::kFloat32:
+      return CpuReduction<float>(function, a).Run();
+    default:
+      return CpuReduction<int64_t>(function, a).Run();
+  }
+}
+
+ReducedAxes BroadcastAxes(const TShape& shape, const TShape& small) {
+  ReducedAxes axes{};
+  const int missing = shape.ndim() - small.ndim();
+  for (int d = 0; d < shape.ndim(); ++d) {
+    axes[At(d)] = d < missing || (small[d - missing] == 1 && shape[d] != 1);
+  }
+  return axes;
+}
+
+}  // namespace tessera::ops_internal

@@ -1,0 +1,93 @@
+#ifndef TESSERA_OPS_LOOPS_REDUCE_FUNCTION_H_
+#define TESSERA_OPS_LOOPS_REDUCE_FUNCTION_H_
+
+#include <cstdint>
+
+#include "tessera/ops/kernel.h"
+#include "tessera/ops/loops/reduce.h"
+#if defined(TESSERA_XPU_GPU)
+#include "tessera/ops/loops/reduce_gpu.h"
+#endif
+
+namespace tessera::ops_internal {
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
+#if !defined(TESSERA_XPU_GPU)
+
+template <typename R, typename T>
+__attribute__((always_inline)) inline T Fold(const T* row, index_t n) {
+  // Lanes are independent, so that the compiler makes vectors of them.
+  constexpr index_t kLanes = 16;
+  T lanes[kLanes];
+  if (n < kLanes) {
+    T total = R::Map(row[0]);
+    for (index_t i = 1; i < n; ++i) total = R::Combine(total, R::Map(row[i]));
+    return total;
+  }
+  for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::Map(row[k]);
+  index_t i = kLanes;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::Combine(lanes[k], R::Map(row[i + k]));
+  }
+  for (index_t half = kLanes / 2; half > 0; half /= 2) {
+    for (index_t k = 0; k < half; ++k) lanes[k] = R::Combine(lanes[k], lanes[k + half]);
+  }
+  for (; i < n; ++i) lanes[0] = R::Combine(lanes[0], R::Map(row[i]));
+  return lanes[0];
+}
+
+template <typename R, typename T>
+__attribute__((always_inline)) inline void Accumulate(T* totals, const T* row, index_t n) {
+#pragma GCC ivdep
+  for (index_t i = 0; i < n; ++i) totals[i] = R::Combine(totals[i], R::Map(row[i]));
+}
+
+/// Fold and Accumulate for machines with AVX2, with the same bits.
+template <typename R, typename T>
+TESSERA_AVX2_LOOP T FoldAvx2(const T* row, index_t n) {
+  return Fold<R>(row, n);
+}
+template <typename R, typename T>
+TESSERA_AVX2_LOOP void AccumulateAvx2(T* totals, const T* row, index_t n) {
+  Accumulate<R>(totals, row, n);
+}
+
+template <typename R, typename T>
+ReduceRows<T> MakeReduceRows() {
+  return {.fold =
+              [](const T* row, index_t n) {
+                return tensor_internal::RunsAvx2() ? FoldAvx2<R>(row, n) : Fold<R>(row, n);
+              },
+          .accumulate =
+              [](T* totals, const T* row, index_t n) {
+                tensor_internal::RunsAvx2() ? AccumulateAvx2<R>(totals, row, n)
+                                            : Accumulate<R>(totals, row, n);
+              },
+          .merge =
+              [](T* totals, const T* parts, index_t n) {
+                for (index_t i = 0; i < n; ++i) totals[i] = R::Combine(totals[i], parts[i]);
+              },
+          .identity = R::template Identity<T>()};
+}
+
+#endif  // !TESSERA_XPU_GPU
+
+/// Returns reducer R, as reducers.h describes them, compiled for rows.
+template <typename R>
+ReduceFunction MakeReduceFunction() {
+  ReduceFunction function;
+#if defined(TESSERA_XPU_GPU)
+  function.launch = &LaunchReduce<R>;
+#else
+  function.of_float = MakeReduceRows<R, float>();
+  function.of_double = MakeReduceRows<R, double>();
+  function.of_int64 = MakeReduceRows<R, int64_t>();
+#endif
+  return function;
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_LOOPS_REDUCE_FUNCTION_H_

@@ -1,0 +1,326 @@
+#include "tessera/ops/loops/row_call.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/loops/convert_row.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/tensor.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+// Neighbouring rows that are copied together: a cache line of floats.
+constexpr index_t kTile = 16;
+// The elements of an array that a thread copies at a time, unless a single row has more.
+constexpr index_t kMaxCopied = index_t{1} << 20;
+// The elements of a tile: 16 KiB of floats, so that a few arrays' stay in the first-level cache.
+constexpr index_t kTileElements = index_t{1} << 12;
+
+}  // namespace
+
+RowLayout RowLayout::Along(const TShape& shape, int axis) {
+  const Shape<3> s = shape.FlatTo3D(axis);
+  if (s[2] == 1) return Contiguous(s[0], s[1]);
+  return {.num_outer = s[0],
+          .num_inner = s[2],
+          .outer_stride = s[1] * s[2],
+          .segments = s[1],
+          .segment_stride = s[2],
+          .run = 1};
+}
+
+RowLayout RowLayout::Contiguous(index_t rows, index_t length) {
+  return {.num_outer = rows, .outer_stride = length, .run = length};
+}
+
+RowLayout RowLayout::Channels(const TShape& shape, int axis) {
+  const Shape<3> s = shape.FlatTo3D(axis);
+  if (s[2] == 1) {
+    return {.num_outer = 1,
+            .num_inner = s[1],
+            .outer_stride = s[0] * s[1],
+            .segments = s[0],
+            .segment_stride = s[1],
+            .run = 1};
+  }
+  return {.num_outer = s[1],
+          .num_inner = 1,
+          .outer_stride = s[2],
+          .segments = s[0],
+          .segment_stride = s[1] * s[2],
+          .run = s[2]};
+}
+
+RowCall& RowCall::Read(const TBlob& array) {
+  TESSERA_DCHECK(num_in_ < kMaxOperands);
+  in_[static_cast<size_t>(num_in_++)] = {static_cast<const char*>(array.dptr_), array.type_flag_};
+  return *this;
+}
+
+RowCall& RowCall::Write(const TBlob& array, OpReqType req) {
+  TESSERA_DCHECK(num_out_ < kMaxOperands);
+  out_[static_cast<size_t>(num_out_++)] = {static_cast<char*>(array.dptr_), array.type_flag_, req};
+  return *this;
+}
+
+/// The rows that one task does.
+template <typename T>
+class RowCall::Range {
+ public:
+  explicit Range(const RowCall& call) : call_(call), layout_(call.layout_) {
+    const index_t n = std::max<index_t>(1, layout_.Length());
+    tile_ = layout_.num_inner == 1 ? 1 : std::clamp<index_t>(kMaxCopied / n, 1, kTile);
+    // Rows begin at different sets of the cache, and each at the start of a line.
+    distance_ = (n + kTile - 1) / kTile * kTile + kTile;
+    const auto copied = [&](bool copy) -> T* {
+      if (!copy) return nullptr;
+      copies_.push_back(std::unique_ptr<T[]>(new T[static_cast<size_t>(tile_ * distance_)]));
+      return copies_.back().get();
+    };
+    for (int k = 0; k < call_.num_in_; ++k) {
+      const Input& in = call_.in_[At(k)];
+      in_copy_[At(k)] = copied(!IsDirect(in.dtype));
+    }
+    for (int k = 0; k < call_.num_out_; ++k) {
+      const Output& out = call_.out_[At(k)];
+      const bool overwrites = out.req == kWriteTo || out.req == kWriteInplace;
+      out_copy_[At(k)] = copied(!overwrites || !IsDirect(out.dtype));
+    }
+  }
+
+  void Run(RowBody<T> body, const void* context, index_t begin, index_t end) const {
+    while (begin < end) {
+      const index_t outer = begin / layout_.num_inner;
+      const index_t inner = begin - outer * layout_.num_inner;
+      const index_t width = std::min({tile_, end - begin, layout_.num_inner - inner});
+      const index_t offset = outer * layout_.outer_stride + inner;
+      const T* in[kMaxOperands];
+      T* out[kMaxOperands];
+      for (int k = 0; k < call_.num_in_; ++k) {
+        const Input& array = call_.in_[At(k)];
+        in[k] = in_copy_[At(k)];
+        if (in[k] == nullptr) {
+          in[k] = reinterpret_cast<const T*>(array.data) + offset;
+        } else {
+          Load(array, offset, width, in_copy_[At(k)]);
+        }
+      }
+      for (int k = 0; k < call_.num_out_; ++k) {
+        out[k] = out_copy_[At(k)];
+        if (out[k] == nullptr) out[k] = reinterpret_cast<T*>(call_.out_[At(k)].data) + offset;
+      }
+      for (index_t i = 0; i < width; ++i) {
+        body(context, begin + i, in, out);
+        for (int k = 0; k < call_.num_in_; ++k) in[k] += distance_;
+        for (int k = 0; k < call_.num_out_; ++k) out[k] += distance_;
+      }
+      for (int k = 0; k < call_.num_out_; ++k) {
+        const Output& array = call_.out_[At(k)];
+        if (out_copy_[At(k)] != nullptr && array.req != kNullOp) {
+          Store(array, offset, width, out_copy_[At(k)]);
+        }
+      }
+      begin += width;
+    }
+  }
+
+ private:
+  static size_t At(int index) { return static_cast<size_t>(index); }
+
+  /// Returns whether a row of an array of `dtype` lies in memory as the body takes it.
+  bool IsDirect(DType dtype) const {
+    return dtype == kDTypeOf<T> && layout_.segments == 1 && layout_.num_inner == 1;
+  }
+
+  void Load(const Input& array, index_t offset, index_t width, T* copy) const {
+    if (layout_.run == 0) return;  // however many segments there are
+    const index_t size = DTypeSizeBytes(array.dtype);
+    for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
+      const char* const from = array.data + offset * size;
+      if (layout_.num_inner == 1) {
+        LoadRow(from, array.dtype, 1, layout_.run, copy + s * layout_.run);
+        continue;
+      }
+      T converted[kTile];
+      const T* elements = converted;
+      if (array.dtype == kDTypeOf<T>) {
+        elements = reinterpret_cast<const T*>(from);
+      } else {
+        LoadRow(from, array.dtype, 1, width, converted);
+      }
+      for (index_t i = 0; i < width; ++i) copy[i * distance_ + s] = elements[i];
+    }
+  }
+
+  void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
+    if (layout_.run == 0) return;
+    const index_t size = DTypeSizeBytes(array.dtype);
+    const bool add = array.req == kAddTo;
+    for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
+      char* const to = array.data + offset * size;
+      if (layout_.num_inner == 1) {
+        StoreRow(copy + s * layout_.run, layout_.run, add, array.dtype, to);
+        continue;
+      }
+      T gathered[kTile];
+      T* elements = gathered;
+      const bool direct = !add && array.dtype == kDTypeOf<T>;
+      if (direct) elements = reinterpret_cast<T*>(to);
+      for (index_t i = 0; i < width; ++i) elements[i] = copy[i * distance_ + s];
+      if (!direct) StoreRow(gathered, width, add, array.dtype, to);
+    }
+  }
+
+  const RowCall& call_;
+  const RowLayout& layout_;
+  index_t tile_;
+  index_t distance_;
+  std::vector<std::unique_ptr<T[]>> copies_;
+  std::array<T*, kMaxOperands> in_copy_{};
+  std::array<T*, kMaxOperands> out_copy_{};
+};
+
+/// The tiles that one task does. Tiles of rows that are neighbours in memory are used where they
+/// are, unless an array has another type or is added to; short rows are transposed.
+template <typename T>
+class RowCall::Tiles {
+ public:
+  explicit Tiles(const RowCall& call)
+      : call_(call),
+        layout_(call.layout_),
+        n_(layout_.Length()),
+        width_(WidthOf(layout_)),
+        is_direct_(layout_.num_inner > 1) {
+    for (int k = 0; k < call_.num_in_; ++k) {
+      is_direct_ = is_direct_ && call_.in_[At(k)].dtype == kDTypeOf<T>;
+    }
+    for (int k = 0; k < call_.num_out_; ++k) {
+      const Output& out = call_.out_[At(k)];
+      is_direct_ = is_direct_ && out.dtype == kDTypeOf<T> && Overwrites(out);
+    }
+    if (is_direct_) return;
+    const index_t tile = std::max<index_t>(1, n_) * width_;
+    copies_.reset(new T[static_cast<size_t>((call_.num_in_ + call_.num_out_ + 1) * tile)]);
+    for (int k = 0; k < call_.num_in_ + call_.num_out_ + 1; ++k) {
+      copy_[At(k)] = copies_.get() + k * tile;
+    }
+  }
+
+  /// The rows of a tile.
+  static index_t WidthOf(const RowLayout& layout) {
+    const index_t wanted = kTileElements / std::max<index_t>(1, layout.Length());
+    return std::clamp<index_t>(wanted / kTile * kTile, kTile, kMaxTileWidth);
+  }
+
+  void Run(TileBody<T> body, const void* context, index_t begin, index_t end) const {
+    const T* in[kMaxOperands];
+    T* out[kMaxOperands];
+    while (begin < end) {
+      const bool short_rows = layout_.num_inner == 1;
+      const index_t outer = begin / layout_.num_inner;
+      const index_t inner = begin - outer * layout_.num_inner;
+      const index_t left = short_rows ? end - begin : layout_.num_inner - inner;
+      const index_t width = std::min({width_, end - begin, left});
+      const index_t offset = outer * layout_.outer_stride + inner;
+      for (int k = 0; k < call_.num_in_; ++k) {
+        const Input& array = call_.in_[At(k)];
+        in[k] = is_direct_ ? reinterpret_cast<const T*>(array.data) + offset : copy_[At(k)];
+        if (!is_direct_) Load(array, offset, width, copy_[At(k)]);
+      }
+      for (int k = 0; k < call_.num_out_; ++k) {
+        out[k] = is_direct_ ? reinterpret_cast<T*>(call_.out_[At(k)].data) + offset
+                            : copy_[At(call_.num_in_ + k)];
+      }
+      body(context, width, is_direct_ ? layout_.segment_stride : width_, in, out);
+      for (int k = 0; k < call_.num_out_ && !is_direct_; ++k) {
+        if (call_.out_[At(k)].req != kNullOp) Store(call_.out_[At(k)], offset, width, out[k]);
+      }
+      begin += width;
+    }
+  }
+
+ private:
+  static size_t At(int index) { return static_cast<size_t>(index); }
+  static bool Overwrites(const Output& out) {
+    return out.req == kWriteTo || out.req == kWriteInplace;
+  }
+  T* Spare() const { return copy_[At(call_.num_in_ + call_.num_out_)]; }
+
+  void Load(const Input& array, index_t offset, index_t width, T* copy) const {
+    const index_t size = DTypeSizeBytes(array.dtype);
+    const char* const from = array.data + offset * size;
+    if (layout_.num_inner > 1) {
+      for (index_t s = 0; s < n_; ++s) {
+        LoadRow(from + s * layout_.segment_stride * size, array.dtype, 1, width, copy + s * width_);
+      }
+      return;
+    }
+    const T* rows = reinterpret_cast<const T*>(from);
+    if (array.dtype != kDTypeOf<T>) {
+      LoadRow(from, array.dtype, 1, width * n_, Spare());
+      rows = Spare();
+    }
+    Tensor<cpu, 2, T> side_by_side(copy, Shape2(n_, width), width_, nullptr);
+    side_by_side = Tensor<cpu, 2, T>(const_cast<T*>(rows), Shape2(width, n_)).T();
+  }
+
+  void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
+    const index_t size = DTypeSizeBytes(array.dtype);
+    const bool add = array.req == kAddTo;
+    char* const to = array.data + offset * size;
+    if (layout_.num_inner > 1) {
+      for (index_t s = 0; s < n_; ++s) {
+        StoreRow(copy + s * width_, width, add, array.dtype,
+                 to + s * layout_.segment_stride * size);
+      }
+      return;
+    }
+    const bool direct = Overwrites(array) && array.dtype == kDTypeOf<T>;
+    T* const rows = direct ? reinterpret_cast<T*>(to) : Spare();
+    Tensor<cpu, 2, T> contiguous(rows, Shape2(width, n_));
+    contiguous = Tensor<cpu, 2, T>(const_cast<T*>(copy), Shape2(n_, width), width_, nullptr).T();
+    if (!direct) StoreRow(rows, width * n_, add, array.dtype, to);
+  }
+
+  const RowCall& call_;
+  const RowLayout& layout_;
+  const index_t n_;
+  const index_t width_;
+  bool is_direct_;
+  std::unique_ptr<T[]> copies_;
+  std::array<T*, 2 * kMaxOperands + 1> copy_{};
+};
+
+template <typename T>
+void RowCall::RunTilesOf(index_t cost, TileBody<T> body, const void* context) const {
+  const index_t rows = layout_.NumRows();
+  // A task has complete tiles.
+  const index_t width = Tiles<T>::WidthOf(layout_);
+  const index_t tiles = (rows + width - 1) / width;
+  const index_t work = width * layout_.Length() * std::max(1, num_in_ + num_out_);
+  ParallelFor(tiles, StepsPerTask(work, cost), [&](index_t begin, index_t end) {
+    Tiles<T>(*this).Run(body, context, begin * width, std::min(rows, end * width));
+  });
+}
+
+template <typename T>
+void RowCall::RunRows(index_t cost, index_t unit, RowBody<T> body, const void* context) const {
+  const index_t rows = layout_.NumRows();
+  const index_t units = (rows + unit - 1) / unit;
+  const index_t work = unit * layout_.Length() * std::max(1, num_in_ + num_out_);
+  index_t grain = StepsPerTask(work, cost);
+  if (layout_.num_inner > 1) grain = std::max(grain, (kTile + unit - 1) / unit);
+  ParallelFor(units, grain, [&](index_t begin, index_t end) {
+    Range<T>(*this).Run(body, context, begin * unit, std::min(rows, end * unit));
+  });
+}
+
+template void RowCall::RunRows(index_t, index_t, RowBody<float>, const void*) const;
+template void RowCall::RunRows(index_t, index_t, RowBody<double>, const void*) const;
+template void RowCall::RunTilesOf(index_t, TileBody<float>, const void*) const;
+template void RowCall::RunTilesOf(index_t, TileBody<double>, const void*) const;
+
+}  // namespace tessera::ops_internal
