@@ -10,8 +10,8 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/graph.h"
-#include "tessera/graph/json_reader.h"
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_reader.h"
+#include "tessera/graph/json/json_value.h"
 
 namespace tessera::graph {
 namespace {

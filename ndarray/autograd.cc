@@ -4,9 +4,9 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/autograd/tape.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/recorded_function.h"
-#include "tessera/ndarray/tape.h"
 
 namespace tessera {
 namespace autograd {

@@ -5,8 +5,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
-#include "tessera/ndarray/call_plan.h"
-#include "tessera/ndarray/push_call.h"
+#include "tessera/ndarray/call/call_plan.h"
+#include "tessera/ndarray/call/push_call.h"
 
 namespace tessera {
 

@@ -5,11 +5,11 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
-#include "tessera/ndarray/array_body.h"
-#include "tessera/ndarray/call_plan.h"
+#include "tessera/ndarray/autograd/tape.h"
+#include "tessera/ndarray/call/call_plan.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/memory/array_body.h"
 #include "tessera/ndarray/recorded_function.h"
-#include "tessera/ndarray/tape.h"
 
 namespace tessera {
 namespace {

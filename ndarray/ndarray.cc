@@ -9,10 +9,10 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
-#include "tessera/ndarray/array_body.h"
 #include "tessera/ndarray/array_memory.h"
-#include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/memory/array_body.h"
+#include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
 #include "tessera/tensor/tensor.h"
 

@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
-#include "tessera/ndarray/device_runtime.h"
+#include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {

@@ -10,7 +10,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
-#include "tessera/symbol/graph_executor.h"
+#include "tessera/symbol/run/graph_executor.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/engine/engine.h"
-#include "tessera/ndarray/device_runtime.h"
+#include "tessera/ndarray/memory/device_runtime.h"
 
 namespace tessera {
 namespace {

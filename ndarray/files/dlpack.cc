@@ -10,9 +10,9 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
 #include "tessera/base/tshape.h"
-#include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/dlpack_abi.h"
 #include "tessera/ndarray/files/array_size.h"
+#include "tessera/ndarray/memory/device_runtime.h"
 
 namespace tessera {
 namespace {

@@ -14,7 +14,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/base/tshape.h"
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_value.h"
 #include "tessera/ndarray/files/array_size.h"
 #include "tessera/ndarray/files/byte_source.h"
 #include "tessera/ndarray/files/safetensors_format.h"

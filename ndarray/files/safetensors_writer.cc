@@ -12,7 +12,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_value.h"
 #include "tessera/ndarray/files/byte_sink.h"
 #include "tessera/ndarray/files/safetensors_format.h"
 #include "tessera/ndarray/safetensors.h"

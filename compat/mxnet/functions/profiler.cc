@@ -12,7 +12,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/handle_table.h"
 #include "tessera/compat/mxnet/core/types.h"
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_value.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {

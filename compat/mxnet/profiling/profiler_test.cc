@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "tessera/base/error.h"
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_value.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <functional>
 
-#include "tessera/graph/json_value.h"
+#include "tessera/graph/json/json_value.h"
 
 namespace tessera::mxnet {
 namespace {

@@ -1,0 +1,544 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/graph/backward_property.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/passes/gradient.h"
+#include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/autograd/tape.h"
+#include "tessera/ndarray/call/push_call.h"
+#include "tessera/ndarray/imperative.h"
+
+namespace tessera::autograd {
+namespace {
+
+using graph::BackwardProperty;
+using graph::IndexedGraph;
+using graph::Node;
+using graph::NodeEntry;
+using ndarray_internal::ArrayAccess;
+using ndarray_internal::CallOperator;
+using ndarray_internal::CallPlan;
+using ndarray_internal::CallSignature;
+using ndarray_internal::MakeVariable;
+using ndarray_internal::NodeOf;
+using ndarray_internal::PushCall;
+using ndarray_internal::RecordBackward;
+using ndarray_internal::RecordedNode;
+using ndarray_internal::SavedArray;
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+NDArray Filled(const TShape& shape, Device device, DType dtype, float value) {
+  NDArray array(shape, device, dtype, /*delay_alloc=*/true, "gradient");
+  array = value;
+  return array;
+}
+
+/// The part of the tape that some arrays depend on.
+class TapeGraph {
+ public:
+  /// Throws Error(kFailedPrecondition) if a head is not on the tape or a call was freed.
+  TapeGraph(const char* caller, std::span<const NDArray> heads)
+      : heads_(Entries(caller, heads)), graph_(heads_), saved_(At(graph_.num_entries())) {
+    for (const NodeEntry& head : heads_) owners_[head.node.get()] = head.node;
+    for (const Node* node : graph_.nodes()) {
+      for (const NodeEntry& input : node->inputs) owners_[input.node.get()] = input.node;
+      if (Recorded(*node).is_freed) {
+        throw FailedPrecondition(
+            caller, ": the values of a call of ", node->property->TypeString(),
+            " were freed by an earlier Backward; expected retain_graph = true there");
+      }
+    }
+    for (int i = 0; i < graph_.num_nodes(); ++i) {
+      const RecordedNode& node = Recorded(graph_.node(i));
+      // A variable may have been written before the calls that saved it, as by an optimizer.
+      for (size_t k = 0; k < node.outputs_saved.size() && !node.is_variable(); ++k) {
+        Save(graph_.EntryId(i, static_cast<int>(k)), node.outputs_saved[k]);
+      }
+      for (size_t k = 0; k < node.inputs_saved.size(); ++k) {
+        Save(graph_.InputIds(i)[k], node.inputs_saved[k]);
+      }
+    }
+  }
+
+  static const RecordedNode& Recorded(const Node& node) {
+    return static_cast<const RecordedNode&>(node);
+  }
+
+  const std::vector<NodeEntry>& heads() const { return heads_; }
+  const IndexedGraph& graph() const { return graph_; }
+  bool Contains(const Node* node) const { return graph_.Contains(node); }
+
+  /// Returns the variables whose gradient is wanted.
+  std::vector<NodeEntry> Variables() const {
+    std::vector<NodeEntry> variables;
+    for (const Node* node : graph_.nodes()) {
+      if (node->is_variable() && Recorded(*node).req != kNullOp) {
+        variables.push_back({owners_.at(node), 0});
+      }
+    }
+    return variables;
+  }
+
+  /// Returns the saved value of an entry; none if no call has saved it.
+  const SavedArray& Saved(const NodeEntry& entry) const {
+    return saved_[At(graph_.EntryId(entry))];
+  }
+  /// Lets the value go.
+  void Drop(const NodeEntry& entry) { saved_[At(graph_.EntryId(entry))] = {}; }
+
+  /// Frees the calls: their values are left to this object.
+  void Free() {
+    for (const auto& [pointer, owner] : owners_) {
+      if (owner->is_variable()) continue;
+      auto& node = static_cast<RecordedNode&>(*owner);
+      node.is_freed = true;
+      node.inputs_saved.clear();
+      node.outputs_saved.clear();
+      node.inputs.clear();
+    }
+  }
+  /// Frees the functions, after their last use.
+  void FreeFunctions() {
+    for (const auto& [pointer, owner] : owners_) {
+      // Other threads may use the same variables.
+      if (!owner->is_variable()) static_cast<RecordedNode&>(*owner).function = nullptr;
+    }
+  }
+
+ private:
+  static std::vector<NodeEntry> Entries(const char* caller, std::span<const NDArray> heads) {
+    if (heads.empty()) throw InvalidArgument(caller, ": no heads were given");
+    std::vector<NodeEntry> entries;
+    for (size_t i = 0; i < heads.size(); ++i) {
+      if (heads[i].is_none()) {
+        throw InvalidArgument(caller, ": head ", i, " is no array (is_none())");
+      }
+      if (NodeOf(heads[i]) == nullptr) {
+        throw FailedPrecondition(caller, ": head ", i, " of shape ", heads[i].shape(),
+                                 " is not on the tape: it was not computed inside "
+                                 "autograd::Record from an array with AttachGrad, or an earlier "
+                                 "Backward without retain_graph has freed it");
+      }
+      entries.push_back(ArrayAccess::Entry(heads[i]));
+    }
+    return entries;
+  }
+
+  /// Keeps what the first of several calls has saved.
+  void Save(int entry, const SavedArray& value) {
+    SavedArray& kept = saved_[At(entry)];
+    if (value.array.is_none()) return;
+    if (kept.array.is_none() || value.version < kept.version) kept = value;
+  }
+
+  const std::vector<NodeEntry> heads_;
+  const IndexedGraph graph_;
+  std::unordered_map<const Node*, std::shared_ptr<Node>> owners_;
+  std::vector<SavedArray> saved_;  // by entry
+};
+
+/// The array of a wanted gradient, if the caller has one.
+struct GradientTarget {
+  NDArray array;  ///< none: a new array
+  OpReqType req = kWriteTo;
+};
+
+/// One computation of gradients: the graph of gradients, run node by node.
+class BackwardRun {
+ public:
+  BackwardRun(const char* caller, TapeGraph* tape, std::span<const NDArray> heads,
+              std::span<const NDArray> head_grads, const std::vector<NodeEntry>& wanted,
+              std::vector<GradientTarget> targets, bool create_graph)
+      : caller_(caller),
+        tape_(*tape),
+        create_graph_(create_graph),
+        wanted_(wanted),
+        targets_(std::move(targets)),
+        gradients_(graph::BuildGradients(
+            tape->heads(), wanted,
+            create_graph ? graph::GradientForm::kDifferentiable : graph::GradientForm::kBackward)),
+        graph_(GradientHeads(gradients_)),
+        values_(At(graph_.num_entries())),
+        readers_(At(graph_.num_entries()), 0),
+        finals_(At(graph_.num_entries()), 0),
+        sum_of_(At(graph_.num_entries()), kNone),
+        target_of_(At(graph_.num_entries()), kNone) {
+    CountReaders();
+    CheckVersions();
+    TakeHeadGradients(heads, head_grads);
+    PlaceSums();
+    PlaceTargets();
+  }
+
+  /// Pushes the calls. Frees the tape first, unless it is retained.
+  std::vector<NDArray> Run(bool retain_graph) {
+    retain_graph_ = retain_graph;
+    if (!retain_graph) tape_.Free();
+    {
+      const Scope scope(create_graph_, IsTraining());
+      for (int i = 0; i < graph_.num_nodes(); ++i) {
+        const Node& node = graph_.node(i);
+        if (tape_.Contains(&node) || node.is_variable()) continue;
+        RunNode(i, node);
+        for (const int input : graph_.InputIds(i)) Release(input);
+      }
+    }
+    if (!retain_graph) tape_.FreeFunctions();
+    return Results();
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  static std::vector<NodeEntry> GradientHeads(const graph::Gradients& gradients) {
+    std::vector<NodeEntry> heads;
+    for (const NodeEntry& gradient : gradients.gradients) {
+      if (gradient.node != nullptr) heads.push_back(gradient);
+    }
+    return heads;
+  }
+
+  bool IsNew(const Node& node) const { return !tape_.Contains(&node) && !node.is_variable(); }
+
+  void CountReaders() {
+    entries_.resize(At(graph_.num_entries()));
+    for (int i = 0; i < graph_.num_nodes(); ++i) {
+      const Node& node = graph_.node(i);
+      if (!IsNew(node)) continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const int id = graph_.InputIds(i)[k];
+        ++readers_[At(id)];
+        entries_[At(id)] = &node.inputs[k];
+      }
+    }
+    for (const int head : graph_.heads()) ++finals_[At(head)];
+  }
+
+  /// Throws if an array that a gradient reads was written after it was recorded.
+  void CheckVersions() const {
+    for (int i = 0; i < graph_.num_nodes(); ++i) {
+      const Node& node = graph_.node(i);
+      if (!IsNew(node)) continue;
+      for (const NodeEntry& input : node.inputs) {
+        if (!tape_.Contains(input.node.get())) continue;
+        const SavedArray& saved = tape_.Saved(input);
+        if (saved.array.is_none()) continue;
+        if (ArrayAccess::Var(saved.array)->version() == saved.version) continue;
+        throw FailedPrecondition(
+            caller_, ": an array of shape ", saved.array.shape(), " that ",
+            node.property->TypeString(),
+            " needs was written after it was recorded; expected writes after Backward, or to a "
+            "copy");
+      }
+    }
+  }
+
+  void TakeHeadGradients(std::span<const NDArray> heads, std::span<const NDArray> given) {
+    if (!given.empty() && given.size() != heads.size()) {
+      throw InvalidArgument(caller_, ": ", given.size(), " head gradients were given for ",
+                            heads.size(), " heads");
+    }
+    for (size_t i = 0; i < heads.size(); ++i) {
+      const NDArray& head = heads[i];
+      if (!given.empty() && !given[i].is_none()) {
+        if (given[i].shape() != head.shape() || given[i].dtype() != head.dtype() ||
+            given[i].device() != head.device()) {
+          throw InvalidArgument(caller_, ": head gradient ", i, " is ", given[i].shape(), " of ",
+                                given[i].dtype(), " on ", given[i].device(), ", expected ",
+                                head.shape(), " of ", head.dtype(), " on ", head.device());
+        }
+      }
+      const NodeEntry& gradient = gradients_.head_gradients[i];
+      if (!graph_.Contains(gradient.node.get())) continue;
+      const bool has_given = !given.empty() && !given[i].is_none();
+      values_[At(graph_.EntryId(gradient))] =
+          has_given ? given[i] : Filled(head.shape(), head.device(), head.dtype(), 1.0f);
+    }
+  }
+
+  /// Lets the parts of a sum be written and added to the sum's own array, where each is read by the
+  /// sum alone. A weight that is used at many places then needs memory for one gradient.
+  void PlaceSums() {
+    if (create_graph_) return;
+    std::unordered_set<const Node*> sums;
+    for (int i = 0; i < graph_.num_nodes(); ++i) {
+      const Node& node = graph_.node(i);
+      if (!IsNew(node) || node.property->TypeString() != "add_n") continue;
+      std::unordered_set<const Node*> producers;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const int part = graph_.InputIds(i)[k];
+        const Node* const producer = node.inputs[k].node.get();
+        if (readers_[At(part)] != 1 || finals_[At(part)] != 0 || !IsNew(*producer)) continue;
+        if (sums.contains(producer) || !producers.insert(producer).second) continue;
+        sum_of_[At(part)] = graph_.EntryId(i, 0);
+      }
+      if (!producers.empty()) sums.insert(&node);
+    }
+    sums_ = std::move(sums);
+  }
+
+  /// Lets gradients be written to the caller's arrays where nothing else reads them.
+  void PlaceTargets() {
+    std::unordered_set<const Variable*> read;
+    for (int i = 0; i < graph_.num_entries(); ++i) {
+      const NodeEntry* const entry = entries_[At(i)];
+      if (entry == nullptr || !tape_.Contains(entry->node.get())) continue;
+      const NDArray& array = tape_.Saved(*entry).array;
+      if (!array.is_none()) read.insert(ArrayAccess::Var(array));
+    }
+    size_t head = 0;
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      const NodeEntry& gradient = gradients_.gradients[i];
+      if (gradient.node == nullptr) continue;
+      const int entry = graph_.heads()[head++];
+      if (create_graph_ || targets_[i].array.is_none() || !IsNew(*gradient.node)) continue;
+      if (finals_[At(entry)] != 1 || readers_[At(entry)] != 0) continue;
+      if (!read.insert(ArrayAccess::Var(targets_[i].array)).second) continue;
+      target_of_[At(entry)] = static_cast<int>(i);
+    }
+  }
+
+  /// Returns the value of an entry that a gradient reads.
+  NDArray ValueOf(int id, const NodeEntry& entry) {
+    if (!tape_.Contains(entry.node.get())) return values_[At(id)];
+    const SavedArray& saved = tape_.Saved(entry);
+    if (saved.array.is_none()) {
+      throw FailedPrecondition(caller_, ": a value that the gradient needs is not on the tape");
+    }
+    return create_graph_ ? ArrayAccess::WithEntry(saved.array, entry) : saved.array;
+  }
+
+  void Release(int id) {
+    if (--readers_[At(id)] != 0) return;
+    const NodeEntry& entry = *entries_[At(id)];
+    if (!tape_.Contains(entry.node.get())) {
+      if (finals_[At(id)] == 0) values_[At(id)] = NDArray();
+    } else if (!retain_graph_) {
+      tape_.Drop(entry);
+    }
+  }
+
+  /// The array and the request of an output. Empty if nothing reads it.
+  struct Output {
+    NDArray array;
+    OpReqType req = kNullOp;
+  };
+
+  Output OutputFor(int id, const TShape& shape, Device device, DType dtype) {
+    if (readers_[At(id)] == 0 && finals_[At(id)] == 0) return {};
+    const int root = sum_of_[At(id)] == kNone ? id : sum_of_[At(id)];
+    NDArray& value = values_[At(root)];
+    if (!value.is_none()) return {value, kAddTo};
+    OpReqType req = kWriteTo;
+    if (target_of_[At(root)] != kNone) {
+      const GradientTarget& target = targets_[At(target_of_[At(root)])];
+      value = target.array;
+      req = target.req;
+    } else {
+      value = NDArray(shape, device, dtype, /*delay_alloc=*/true, "gradient");
+    }
+    return {value, req};
+  }
+
+  void RunNode(int i, const Node& node) {
+    if (sums_.contains(&node)) {
+      AddOtherParts(i, node);
+    } else if (node.forward != nullptr) {
+      RunBackward(i, node);
+    } else {
+      RunOperator(i, node);
+    }
+  }
+
+  /// Adds the parts of a sum that have arrays of their own.
+  void AddOtherParts(int i, const Node& node) {
+    const NDArray& sum = values_[At(graph_.EntryId(i, 0))];
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const int id = graph_.InputIds(i)[k];
+      if (sum_of_[At(id)] != kNone) continue;
+      const NDArray part = ValueOf(id, node.inputs[k]);
+      Invoke("_copy", {&part, 1}, {&sum, 1}, {}, kAddTo);
+    }
+  }
+
+  /// Runs the gradient of a recorded call.
+  void RunBackward(int i, const Node& node) {
+    const RecordedNode& call = TapeGraph::Recorded(*node.forward);
+    const CallSignature& signature = *call.signature;
+    std::vector<NDArray> inputs, outputs;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      inputs.push_back(ValueOf(graph_.InputIds(i)[k], node.inputs[k]));
+    }
+    std::vector<OpReqType> requests;
+    for (size_t k = 0; k < signature.in_shape.size(); ++k) {
+      const Output output = OutputFor(graph_.EntryId(i, static_cast<int>(k)), signature.in_shape[k],
+                                      signature.device, signature.in_type[k]);
+      outputs.push_back(output.array);
+      requests.push_back(output.req);
+    }
+    if (call.function != nullptr) {
+      const Pause pause(IsTraining());
+      call.function->Backward(inputs, requests, outputs);
+    } else {
+      PushCall({.plan = call.plan,
+                .call = &call.plan->BackwardCall(requests),
+                .device = signature.device,
+                .mode = {.is_train = call.mode.is_train},
+                .inputs = {inputs.begin(), inputs.end()},
+                .outputs = {outputs.begin(), outputs.end()}},
+               requests, {});
+    }
+    if (create_graph_ && ShouldRecord(inputs)) RecordBackward(node, inputs, outputs);
+  }
+
+  /// Runs a registered operator of the gradient's graph.
+  void RunOperator(int i, const Node& node) {
+    const std::string& name = node.property->TypeString();
+    const int first = graph_.EntryId(i, 0);
+    if (name == "zeros_like" && tape_.Contains(node.inputs[0].node.get())) {
+      // The tape need not have saved the value.
+      values_[At(first)] = ZerosLike(node.inputs[0]);
+      return;
+    }
+    std::vector<NDArray> inputs;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      inputs.push_back(ValueOf(graph_.InputIds(i)[k], node.inputs[k]));
+    }
+    const ParameterMap parameters = node.property->GetParams();
+    const auto plan = CallPlan::Find(name, parameters, inputs, {});
+    const CallSignature& signature = plan->signature();
+    const bool has_place = sum_of_[At(first)] != kNone || target_of_[At(first)] != kNone;
+    if (plan->num_outputs() == 1 && has_place) {
+      const Output output =
+          OutputFor(first, signature.out_shape[0], signature.device, signature.out_type[0]);
+      Invoke(name, inputs, {&output.array, 1}, parameters, output.req);
+      return;
+    }
+    const std::vector<NDArray> outputs = CallOperator(plan, inputs, {}, kWriteTo);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const int id = graph_.EntryId(i, static_cast<int>(k));
+      if (readers_[At(id)] == 0 && finals_[At(id)] == 0) continue;
+      if (sum_of_[At(id)] == kNone && target_of_[At(id)] == kNone) {
+        values_[At(id)] = outputs[k];
+        continue;
+      }
+      const Output output =
+          OutputFor(id, signature.out_shape[k], signature.device, signature.out_type[k]);
+      Invoke("_copy", {&outputs[k], 1}, {&output.array, 1}, {}, output.req);
+    }
+  }
+
+  static NDArray ZerosLike(const NodeEntry& entry) {
+    const RecordedNode& node = TapeGraph::Recorded(*entry.node);
+    if (node.signature == nullptr) {
+      const NDArray& value = node.outputs_saved[0].array;
+      return Filled(value.shape(), value.device(), value.dtype(), 0.0f);
+    }
+    return Filled(node.signature->out_shape[At(entry.index)], node.signature->device,
+                  node.signature->out_type[At(entry.index)], 0.0f);
+  }
+
+  /// Completes the caller's arrays, or returns new ones.
+  std::vector<NDArray> Results() {
+    std::vector<NDArray> results;
+    size_t head = 0;
+    const Scope scope(create_graph_, IsTraining());
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      const NodeEntry& gradient = gradients_.gradients[i];
+      NDArray target = targets_[i].array;
+      const bool is_new = target.is_none();
+      if (gradient.node == nullptr) {
+        if (is_new) {
+          results.push_back(ZerosLike(wanted_[i]));
+        } else if (targets_[i].req != kAddTo) {
+          target = 0.0f;
+        }
+        continue;
+      }
+      const int entry = graph_.heads()[head++];
+      if (target_of_[At(entry)] != kNone) continue;
+      const NDArray value = ValueOf(entry, gradient);
+      if (!is_new) {
+        Invoke("_copy", {&value, 1}, {&target, 1}, {}, targets_[i].req);
+      } else if (IsNew(*gradient.node) && finals_[At(entry)] == 1) {
+        results.push_back(value);
+      } else {
+        // The value is another array's too: a head gradient, or another variable's gradient.
+        results.push_back(Invoke("_copy", {&value, 1})[0]);
+      }
+    }
+    return results;
+  }
+
+  const char* const caller_;
+  TapeGraph& tape_;
+  const bool create_graph_;
+  bool retain_graph_ = true;
+  const std::vector<NodeEntry>& wanted_;
+  const std::vector<GradientTarget> targets_;
+  const graph::Gradients gradients_;
+  const IndexedGraph graph_;  // of the gradients, with the calls of the tape that they read
+  std::vector<NDArray> values_;
+  std::vector<int> readers_;               // nodes that still read the entry
+  std::vector<int> finals_;                // how often the entry is a wanted gradient
+  std::vector<const NodeEntry*> entries_;  // the entry as a reader names it
+  std::vector<int> sum_of_;                // the sum that the entry is added to, or kNone
+  std::vector<int> target_of_;            // the wanted gradient whose array the entry is written to
+  std::unordered_set<const Node*> sums_;  // sums that are added up by their parts
+};
+
+}  // namespace
+
+void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_grads,
+              BackwardOptions options) {
+  TapeGraph tape("autograd::Backward", heads);
+  const std::vector<NodeEntry> wanted = tape.Variables();
+  std::vector<GradientTarget> targets;
+  for (const NodeEntry& variable : wanted) {
+    const RecordedNode& node = TapeGraph::Recorded(*variable.node);
+    targets.push_back({node.gradient, node.req});
+  }
+  BackwardRun("autograd::Backward", &tape, heads, head_grads, wanted, std::move(targets),
+              /*create_graph=*/false)
+      .Run(options.retain_graph);
+  for (const NodeEntry& variable : wanted) {
+    static_cast<RecordedNode&>(*variable.node).gradient_is_fresh = true;
+  }
+}
+
+std::vector<NDArray> Grad(std::span<const NDArray> heads, std::span<const NDArray> variables,
+                          std::span<const NDArray> head_grads, GradOptions options) {
+  TapeGraph tape("autograd::Grad", heads);
+  std::vector<NodeEntry> wanted;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i].is_none()) {
+      throw InvalidArgument("autograd::Grad: variable ", i, " is no array (is_none())");
+    }
+    if (NodeOf(variables[i]) == nullptr) {
+      throw FailedPrecondition("autograd::Grad: variable ", i, " of shape ", variables[i].shape(),
+                               " is not on the tape; expected AttachGrad before it is used");
+    }
+    wanted.push_back(ArrayAccess::Entry(variables[i]));
+  }
+  const std::vector<NDArray> gradients =
+      BackwardRun("autograd::Grad", &tape, heads, head_grads, wanted,
+                  std::vector<GradientTarget>(wanted.size()), options.create_graph)
+          .Run(options.retain_graph.value_or(options.create_graph));
+  for (const NDArray& gradient : gradients) {
+    // A gradient that depends on no variable, as a linear function's, is a constant on the tape.
+    if (options.create_graph && NodeOf(gradient) == nullptr) MakeVariable(gradient, {}, kNullOp);
+  }
+  return gradients;
+}
+
+}  // namespace tessera::autograd

@@ -1,0 +1,326 @@
+#include "tessera/ndarray/call/call_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/memory/device_runtime.h"
+#include "tessera/ops/gradient_builder.h"
+#include "tessera/ops/registry.h"
+
+namespace tessera::ndarray_internal {
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+std::string Join(std::span<const std::string> names) {
+  std::string joined;
+  for (const std::string& name : names) {
+    if (!joined.empty()) joined += ", ";
+    joined += name;
+  }
+  return joined;
+}
+
+std::vector<int> Ids(size_t count) {
+  std::vector<int> ids(count);
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+void AddHash(size_t value, size_t* hash) { *hash = (*hash ^ value) * size_t{0x9E3779B97F4A7C15}; }
+
+void AddHash(const NDArray& array, size_t* hash) {
+  const TShape& shape = array.shape();
+  AddHash(static_cast<size_t>(array.dtype()) * 16 + static_cast<size_t>(shape.ndim()), hash);
+  for (const index_t extent : shape) AddHash(static_cast<size_t>(extent), hash);
+}
+
+size_t HashOf(std::string_view op, const ParameterMap& parameters, std::span<const NDArray> inputs,
+              std::span<const NDArray> outputs) {
+  const std::hash<std::string_view> text_hash;
+  size_t hash = text_hash(op);
+  for (const auto& [name, text] : parameters) {
+    AddHash(text_hash(name), &hash);
+    AddHash(text_hash(text), &hash);
+  }
+  for (const NDArray& input : inputs) AddHash(input, &hash);
+  for (const NDArray& output : outputs) AddHash(output, &hash);
+  return hash;
+}
+
+/// Notes the inputs and outputs that the graph of a gradient reads.
+class ReadValues final : public GradientBuilder {
+ public:
+  ReadValues(std::vector<bool>* inputs, std::vector<bool>* outputs)
+      : inputs_(*inputs), outputs_(*outputs) {}
+
+  Value OutGrad(int) override { return 0; }
+  Value Input(int input) override {
+    inputs_[At(input)] = true;
+    return 0;
+  }
+  Value Output(int output) override {
+    outputs_[At(output)] = true;
+    return 0;
+  }
+  std::vector<Value> Apply(std::string_view op, std::span<const Value>,
+                           const ParameterMap& parameters) override {
+    const auto property = OperatorRegistry::Get().FindOrCreate(op, parameters);
+    return std::vector<Value>(At(property->NumVisibleOutputs()), 0);
+  }
+  void SetInGrad(int, Value) override {}
+
+ private:
+  std::vector<bool>& inputs_;
+  std::vector<bool>& outputs_;
+};
+
+}  // namespace
+
+CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property,
+                   std::span<const NDArray> inputs, std::span<const NDArray> outputs)
+    : property_(std::move(property)),
+      engine_(Engine::Get()),
+      mutated_(property_->MutatedInputs()),
+      num_visible_(At(property_->NumVisibleOutputs())) {
+  TakeInputs(inputs);
+  if (inputs.empty() && outputs.empty()) TakeContext();
+  InferOutputs(outputs);
+  write_requests_.assign(num_outputs(), kWriteTo);
+  write_requests_.insert(write_requests_.end(), mutated_.size(), kWriteInplace);
+}
+
+std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const ParameterMap& parameters,
+                                               std::span<const NDArray> inputs,
+                                               std::span<const NDArray> outputs) {
+  // A power of two that holds the different calls of a large network. It lies on the heap, because
+  // a shared library that is loaded late has little thread-local memory.
+  using RecentPlans = std::array<std::shared_ptr<const CallPlan>, 1024>;
+  thread_local const auto recent = std::make_unique<RecentPlans>();
+  const size_t hash = HashOf(op, parameters, inputs, outputs);
+  std::shared_ptr<const CallPlan>& slot = (*recent)[(hash >> 32) % recent->size()];
+  if (slot != nullptr && slot->Matches(hash, op, parameters, inputs, outputs)) return slot;
+  const auto plan = std::make_shared<CallPlan>(OperatorRegistry::Get().FindOrCreate(op, parameters),
+                                               inputs, outputs);
+  plan->hash_ = hash;
+  plan->asked_op_ = op;
+  plan->asked_parameters_ = parameters;
+  for (const NDArray& output : outputs) {
+    plan->asked_outputs_.emplace_back(output.shape(), output.dtype());
+  }
+  if (plan->property_->purity() != Purity::kSynchronous) slot = plan;
+  return plan;
+}
+
+bool CallPlan::Matches(size_t hash, std::string_view op, const ParameterMap& parameters,
+                       std::span<const NDArray> inputs, std::span<const NDArray> outputs) const {
+  if (hash != hash_ || engine_ != Engine::Get() || op != asked_op_) return false;
+  if (inputs.size() != num_inputs() || outputs.size() != asked_outputs_.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_none() || inputs[i].dtype() != signature_.in_type[i] ||
+        inputs[i].shape() != signature_.in_shape[i] ||
+        ComputeDevice(inputs[i].device()) != signature_.device) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].is_none() || outputs[i].dtype() != asked_outputs_[i].second ||
+        outputs[i].shape() != asked_outputs_[i].first ||
+        ComputeDevice(outputs[i].device()) != signature_.device) {
+      return false;
+    }
+  }
+  return parameters == asked_parameters_;
+}
+
+bool CallPlan::IsMutated(size_t input) const {
+  return std::find(mutated_.begin(), mutated_.end(), static_cast<int>(input)) != mutated_.end();
+}
+
+void CallPlan::TakeInputs(std::span<const NDArray> inputs) {
+  const std::vector<std::string> names = property_->ListArguments();
+  if (inputs.size() != names.size()) {
+    throw InvalidArgument(name(), ": ", inputs.size(), " inputs given, expected ", names.size(),
+                          " (", Join(names), ")");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_none()) {
+      throw InvalidArgument(name(), ": input ", names[i], " is no array (is_none())");
+    }
+    const Device device = ComputeDevice(inputs[i].device());
+    if (i == 0) signature_.device = device;
+    if (device != signature_.device) {
+      throw InvalidArgument(name(), ": input ", names[i], " lies on ", device, ", but ", names[0],
+                            " on ", signature_.device, "; expected all on one device");
+    }
+    signature_.in_shape.push_back(inputs[i].shape());
+    signature_.in_type.push_back(inputs[i].dtype());
+  }
+}
+
+void CallPlan::TakeContext() {
+  const ParameterMap parameters = property_->GetParams();
+  const auto context = parameters.find("ctx");
+  if (context == parameters.end() || context->second.empty()) return;
+  try {
+    created_on_ = Device::Parse(context->second);
+  } catch (const Error& error) {
+    throw InvalidArgument(name(), ": parameter ctx: ", error.what());
+  }
+  signature_.device = ComputeDevice(created_on_);
+}
+
+void CallPlan::InferOutputs(std::span<const NDArray> outputs) {
+  const std::vector<std::string> names = property_->ListOutputs();
+  if (!outputs.empty() && outputs.size() != num_visible_ && outputs.size() != names.size()) {
+    throw InvalidArgument(name(), ": ", outputs.size(), " outputs given, expected ", num_visible_,
+                          " (", Join({names.data(), num_visible_}), ")");
+  }
+  const CallSignature given = signature_;
+  signature_.out_shape.resize(names.size());
+  signature_.out_type.resize(names.size(), DType::kUnknown);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].is_none()) {
+      throw InvalidArgument(name(), ": output ", names[i], " is no array (is_none())");
+    }
+    const Device device = ComputeDevice(outputs[i].device());
+    // The outputs determine the device if there are no inputs.
+    if (num_inputs() == 0 && i == 0) signature_.device = device;
+    if (device != signature_.device) {
+      throw InvalidArgument(name(), ": output ", names[i], " lies on ", device,
+                            ", but the operator runs on ", signature_.device);
+    }
+    signature_.out_shape[i] = outputs[i].shape();
+    signature_.out_type[i] = outputs[i].dtype();
+  }
+  if (!property_->InferShape(&signature_.in_shape, &signature_.out_shape)) {
+    throw InvalidArgument(name(), ": the inputs' shapes do not determine all shapes");
+  }
+  if (!property_->InferType(&signature_.in_type, &signature_.out_type)) {
+    throw InvalidArgument(name(), ": the inputs' element types do not determine all types");
+  }
+  const auto require = [this](const char* kind, const std::string& argument, const TShape& shape,
+                              DType type, const TShape& expected_shape, DType expected_type) {
+    if (shape == expected_shape && type == expected_type) return;
+    throw InvalidArgument(name(), ": ", kind, " ", argument, " is ", shape, " of ", type,
+                          ", expected ", expected_shape, " of ", expected_type);
+  };
+  const std::vector<std::string> input_names = property_->ListArguments();
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    require("input", input_names[i], given.in_shape[i], given.in_type[i], signature_.in_shape[i],
+            signature_.in_type[i]);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    require("output", names[i], outputs[i].shape(), outputs[i].dtype(), signature_.out_shape[i],
+            signature_.out_type[i]);
+  }
+}
+
+std::vector<OpReqType> CallPlan::Requests(std::span<const NDArray> inputs,
+                                          std::span<const NDArray> outputs, size_t num_given,
+                                          OpReqType req) const {
+  const std::vector<InplacePair> pairs =
+      property_->ForwardInplaceOption(Ids(num_inputs()), Ids(num_outputs()));
+  const auto may_replace = [&pairs](size_t in, size_t out) {
+    return std::any_of(pairs.begin(), pairs.end(), [in, out](const InplacePair& pair) {
+      return pair.source == static_cast<int>(in) && pair.target == static_cast<int>(out);
+    });
+  };
+  const auto input_name = [this](size_t i) { return property_->ListArguments()[i]; };
+  std::vector<ArrayMemory> read, written;
+  for (const NDArray& input : inputs) read.push_back(ArrayAccess::Memory(input));
+  // An input that changes overlaps neither another input nor an output.
+  for (const int mutated : mutated_) {
+    for (size_t in = 0; in < read.size(); ++in) {
+      if (in == At(mutated) || !read[in].Overlaps(read[At(mutated)])) continue;
+      throw InvalidArgument(name(), ": input ", input_name(in), " shares memory with input ",
+                            input_name(At(mutated)), ", which the operator changes");
+    }
+    written.push_back(read[At(mutated)]);
+  }
+  std::vector<OpReqType> requests;
+  for (size_t out = 0; out < outputs.size(); ++out) {
+    const ArrayMemory output = ArrayAccess::Memory(outputs[out]);
+    for (const ArrayMemory& other : written) {
+      if (output.Overlaps(other)) {
+        throw InvalidArgument(name(), ": two of its outputs and changing inputs share memory");
+      }
+    }
+    written.push_back(output);
+    // A new array is overwritten.
+    OpReqType request = out < num_given ? req : kWriteTo;
+    for (size_t in = 0; in < read.size(); ++in) {
+      if (!output.Overlaps(read[in])) continue;
+      if (!output.IsSame(read[in]) || !may_replace(in, out)) {
+        throw InvalidArgument(name(), ": output ", property_->ListOutputs()[out],
+                              " shares memory with input ", input_name(in),
+                              ", over which the operator cannot work");
+      }
+      if (request == kWriteTo) request = kWriteInplace;
+    }
+    requests.push_back(request);
+  }
+  requests.insert(requests.end(), mutated_.size(), kWriteInplace);
+  return requests;
+}
+
+const OperatorCall& CallPlan::Call(const std::vector<OpReqType>& requests) const {
+  const bool writes = &requests == &write_requests_;
+  // Acquire: pairs with the release store below.
+  if (writes) {
+    const OperatorCall* const call = write_call_.load(std::memory_order_acquire);
+    if (call != nullptr) return *call;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const OperatorCall& call = FindOrMake(property_, requests, &calls_);
+  if (writes) write_call_.store(&call, std::memory_order_release);
+  return call;
+}
+
+const OperatorCall& CallPlan::BackwardCall(const std::vector<OpReqType>& requests) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (backward_property_ == nullptr) {
+    backward_property_ = std::make_shared<graph::BackwardProperty>(property_);
+  }
+  return FindOrMake(backward_property_, requests, &backward_calls_);
+}
+
+const OperatorCall& CallPlan::FindOrMake(const std::shared_ptr<const OperatorProperty>& property,
+                                         const std::vector<OpReqType>& requests,
+                                         Calls* calls) const {
+  for (const auto& [known, call] : *calls) {
+    if (known == requests) return *call;
+  }
+  calls->emplace_back(
+      requests, std::make_unique<OperatorCall>("", property, signature_.device, signature_.in_shape,
+                                               signature_.in_type, requests, operator_));
+  const OperatorCall& call = *calls->back().second;
+  operator_ = call.op();
+  return call;
+}
+
+const CallPlan::SavedValues& CallPlan::Saved() const {
+  std::call_once(saved_once_, [this] {
+    saved_.inputs.resize(num_inputs());
+    saved_.outputs.resize(num_outputs());
+    const OperatorProperty& property = *property_;
+    if (!property.HasGradient()) return;
+    if (property.HasBackward()) {
+      const graph::BackwardProperty backward(property_);
+      for (const auto& [role, index] : backward.sources()) {
+        if (role == graph::BackwardProperty::Role::kInData) saved_.inputs[At(index)] = true;
+        if (role == graph::BackwardProperty::Role::kOutData) saved_.outputs[At(index)] = true;
+      }
+    }
+    ReadValues builder(&saved_.inputs, &saved_.outputs);
+    property.BuildGradient(&builder);
+  });
+  return saved_;
+}
+
+}  // namespace tessera::ndarray_internal

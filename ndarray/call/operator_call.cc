@@ -1,0 +1,228 @@
+#include "tessera/ndarray/call/operator_call.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/graph/backward_property.h"
+#include "tessera/ndarray/call/finite_check.h"
+#include "tessera/ndarray/call_observer.h"
+#include "tessera/ndarray/memory/device_runtime.h"
+#include "tessera/ops/registry.h"
+#include "tessera/resource/resource_manager.h"
+#include "tessera/storage/storage.h"
+
+namespace tessera {
+namespace {
+
+using graph::BackwardProperty;
+
+std::atomic<CallObserver*> call_observer{nullptr};
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+// A call that may block holds a thread while it runs.
+constexpr size_t kMaxBlockingCalls = 16;
+thread_local bool runs_blocking_call = false;
+
+/// Marks the thread's call as one that may block.
+class BlockingCallScope {
+ public:
+  explicit BlockingCallScope(bool blocks)
+      : saved_(std::exchange(runs_blocking_call, blocks || runs_blocking_call)) {}
+  ~BlockingCallScope() { runs_blocking_call = saved_; }
+  BlockingCallScope(const BlockingCallScope&) = delete;
+  BlockingCallScope& operator=(const BlockingCallScope&) = delete;
+
+ private:
+  const bool saved_;
+};
+
+/// Returns a variable that a call which may block writes, so that kMaxBlockingCalls run at once.
+/// Returns null inside such a call, which may wait for the new one.
+Variable* NextTurn() {
+  if (runs_blocking_call) return nullptr;
+  static std::mutex mutex;
+  static Engine* owner = nullptr;  // another one in the child of a fork
+  static std::array<Variable*, kMaxBlockingCalls> turns;
+  static size_t next = 0;
+  const std::lock_guard lock(mutex);
+  Engine* const engine = Engine::Get();
+  if (owner != engine) {
+    for (Variable*& turn : turns) turn = engine->NewVariable("a call that may block");
+    owner = engine;
+  }
+  return turns[next++ % turns.size()];
+}
+
+/// Memory of a blob for one call.
+class Workspace {
+ public:
+  Workspace(const TBlob& like, Device device, std::string_view tag)
+      : handle_(Storage::Get()->Alloc(like.Size() * DTypeSizeBytes(like.type_flag_), device, tag)),
+        blob_(handle_.dptr, like.shape_, like.type_flag_, device) {}
+  ~Workspace() { Storage::Get()->Free(handle_); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  const TBlob& blob() const { return blob_; }
+
+ private:
+  const Storage::Handle handle_;
+  const TBlob blob_;
+};
+
+/// The arguments of Operator::Backward, in place of a list of inputs.
+struct BackwardArguments {
+  BackwardArguments(const BackwardProperty& property, std::span<const TBlob> inputs)
+      : out_grad(At(property.num_forward_outputs())),
+        in_data(At(property.num_forward_inputs())),
+        out_data(out_grad.size()) {
+    const auto& sources = property.sources();
+    for (size_t i = 0; i < sources.size(); ++i) {
+      auto& list = sources[i].role == BackwardProperty::Role::kOutGrad  ? out_grad
+                   : sources[i].role == BackwardProperty::Role::kInData ? in_data
+                                                                        : out_data;
+      list[At(sources[i].index)] = inputs[i];
+    }
+  }
+
+  std::vector<TBlob> out_grad, in_data, out_data;
+};
+
+}  // namespace
+
+void SetCallObserver(CallObserver* observer) {
+  call_observer.store(observer, std::memory_order_release);
+}
+
+OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property,
+                           Device device, std::span<const TShape> in_shape,
+                           std::span<const DType> in_type, std::vector<OpReqType> req,
+                           std::shared_ptr<Operator> op)
+    : node_(std::move(node)),
+      property_(std::move(property)),
+      backward_(dynamic_cast<const BackwardProperty*>(property_.get())),
+      op_name_(property_->TypeString()),
+      device_(device),
+      operator_(std::move(op)),
+      req_(std::move(req)),
+      checks_finite_(ndarray_internal::ChecksFinite()) {
+  const OperatorProperty& forward = backward_ == nullptr ? *property_ : *backward_->forward();
+  if (forward.purity() == Purity::kSynchronous) {
+    fn_property_ = FnProperty::kAsync;
+    if (Variable* const turn = NextTurn()) resource_vars_.push_back(turn);
+  }
+  if (operator_ == nullptr) operator_ = forward.CreateOperator(device, in_shape, in_type);
+  for (const ResourceRequest request : backward_ == nullptr ? forward.ForwardResource(in_shape)
+                                                            : forward.BackwardResource(in_shape)) {
+    const ResourceHandle resource = ResourceManager::Get()->Request(device, request);
+    resources_.push_back(resource.resource);
+    resource_vars_.push_back(resource.var);
+  }
+  const bool adds = std::find(req_.begin(), req_.end(), kAddTo) != req_.end();
+  if (adds && !operator_->AcceptsAddTo()) {
+    adder_ = OperatorRegistry::Get().FindOrCreate("_copy", {});
+  }
+}
+
+void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
+                       std::span<const TBlob> outputs) const {
+  const OpContext context{.is_train = mode.is_train,
+                          .needs_gradient = mode.needs_gradient,
+                          .stream = stream,
+                          .requested = resources_};
+  // Acquire: pairs with the store of SetCallObserver, so that the observer is complete.
+  CallObserver* const observer = call_observer.load(std::memory_order_acquire);
+  const int64_t begin_ns = observer == nullptr ? 0 : SteadyNs();
+  const BlockingCallScope scope(fn_property_ == FnProperty::kAsync);
+  try {
+    if (adder_ == nullptr) {
+      RunOperator(context, inputs, req_, outputs);
+    } else {
+      RunAndAdd(context, inputs, outputs);
+    }
+    if (checks_finite_) CheckOutputs(stream, inputs, outputs);
+  } catch (const Error& error) {
+    throw Error(error.code(), Where(inputs) + ": " + error.what());
+  }
+  if (observer != nullptr) observer->OnCall(op_name_, begin_ns, SteadyNs());
+}
+
+void OperatorCall::RunOperator(const OpContext& context, std::span<const TBlob> inputs,
+                               std::span<const OpReqType> req,
+                               std::span<const TBlob> outputs) const {
+  if (backward_ == nullptr) {
+    operator_->Forward(context, inputs, req, outputs);
+    return;
+  }
+  const BackwardArguments arguments(*backward_, inputs);
+  operator_->Backward(context, arguments.out_grad, arguments.in_data, arguments.out_data, req,
+                      outputs);
+}
+
+void OperatorCall::RunAndAdd(const OpContext& context, std::span<const TBlob> inputs,
+                             std::span<const TBlob> outputs) const {
+  std::vector<OpReqType> req = req_;
+  std::vector<TBlob> targets(outputs.begin(), outputs.end());
+  std::vector<std::unique_ptr<Workspace>> workspaces(targets.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (req[i] != kAddTo) continue;
+    req[i] = kWriteTo;
+    workspaces[i] = std::make_unique<Workspace>(outputs[i], device_, op_name_);
+    targets[i] = workspaces[i]->blob();
+  }
+  RunOperator(context, inputs, req, targets);
+  const OpReqType add[] = {kAddTo};
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (workspaces[i] == nullptr) continue;
+    const std::unique_ptr<Operator> adder =
+        adder_->CreateOperator(device_, {&targets[i].shape_, 1}, {&targets[i].type_flag_, 1});
+    adder->Forward({.stream = context.stream}, {&targets[i], 1}, add, {&outputs[i], 1});
+  }
+  // The workspaces are freed now.
+  if (context.stream != nullptr) RuntimeFor(device_).Wait(context.stream);
+}
+
+void OperatorCall::CheckOutputs(void* stream, std::span<const TBlob> inputs,
+                                std::span<const TBlob> outputs) const {
+  const std::vector<std::string> input_names = property_->ListArguments();
+  const std::vector<std::string> output_names = property_->ListOutputs();
+  const std::vector<int> mutated = property_->MutatedInputs();
+  std::vector<ndarray_internal::NamedBlob> read, written;
+  for (size_t i = 0; i < inputs.size(); ++i) read.push_back({input_names[i], inputs[i]});
+  for (size_t i = 0; i < At(property_->NumVisibleOutputs()); ++i) {
+    if (req_[i] != kNullOp) written.push_back({output_names[i], outputs[i]});
+  }
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    if (req_[outputs.size() + i] != kNullOp) written.push_back(read[At(mutated[i])]);
+  }
+  CheckFinite(read, written, stream);
+}
+
+std::string OperatorCall::Where(std::span<const TBlob> inputs) const {
+  std::string text = node_.empty() ? op_name_ : "node \"" + node_ + "\" (" + op_name_;
+  text += " of";
+  const char* separator = " ";
+  for (const TBlob& blob : inputs) {
+    if (blob.dptr_ == nullptr) continue;
+    text += separator;
+    text += DTypeName(blob.type_flag_);
+    text += blob.shape_.ToString();
+    separator = ", ";
+  }
+  return node_.empty() ? text : text + ")";
+}
+
+}  // namespace tessera

@@ -1,0 +1,389 @@
+#include "tessera/symbol/run/cached_graph.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "tessera/base/quote.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/passes.h"
+#include "tessera/graph/passes/memory_plan.h"
+#include "tessera/graph/program/program.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/memory/device_runtime.h"
+#include "tessera/ndarray/recorded_function.h"
+#include "tessera/symbol/run/recorded_graph.h"
+
+namespace tessera::symbol_internal {
+
+using graph::GraphShapes;
+using graph::GraphTypes;
+using graph::IndexedGraph;
+using graph::kNoValue;
+using graph::Node;
+using graph::NodeEntry;
+using graph::Program;
+using graph::Step;
+using graph::Value;
+using graph::ValueKind;
+
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+// States beyond this number are freed after a call. They serve calls that overlap.
+constexpr size_t kMaxIdleStates = 8;
+
+bool HasUniqueNames(const IndexedGraph& graph) {
+  std::unordered_set<std::string_view> names;
+  for (const Node* node : graph.nodes()) {
+    if (node->is_variable() && !names.insert(node->name).second) return false;
+  }
+  return true;
+}
+
+/// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
+/// may have others.
+graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
+                              const GraphTypes& types, const std::vector<NodeEntry>& heads,
+                              const std::vector<NodeEntry>& wanted, bool training) {
+  graph::PassOptions options{.training = training, .wanted = wanted, .splits = false};
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    if (!graph.node(i).is_variable()) continue;
+    const size_t entry = At(graph.EntryId(i, 0));
+    options.shapes[graph.node(i).name] = shapes.entries[entry];
+    options.types[graph.node(i).name] = types.entries[entry];
+  }
+  graph::PreparedGraph prepared = graph::RunPasses(heads, options);
+  return {.heads = std::move(prepared.heads),
+          .head_gradients = std::move(prepared.head_gradients),
+          .gradients = std::move(prepared.gradients),
+          .devices = std::move(prepared.devices)};
+}
+
+}  // namespace
+
+CallSignature::CallSignature(std::span<const NDArray> inputs, const std::vector<std::string>& names,
+                             std::vector<bool> needs_gradient, bool is_train)
+    : needs_gradient_(std::move(needs_gradient)),
+      is_recorded_(!needs_gradient_.empty()),
+      is_train_(is_train),
+      engine_(Engine::Get()) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Device device = ComputeDevice(inputs[i].device());
+    if (i == 0) device_ = device;
+    if (device != device_) {
+      throw InvalidArgument("CachedOp: input ", i, " (", Excerpt(names[i]), ") lies on ", device,
+                            ", but ", Excerpt(names[0]), " on ", device_,
+                            "; expected all on one device");
+    }
+    inputs_.push_back({inputs[i].shape(), inputs[i].dtype()});
+  }
+}
+
+bool CallSignature::Matches(std::span<const NDArray> inputs,
+                            const std::vector<bool>& needs_gradient, bool is_train) const {
+  if (is_train != is_train_ || needs_gradient != needs_gradient_) return false;
+  if (engine_ != Engine::Get()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NDArray& input = inputs[i];
+    if (input.dtype() != inputs_[i].dtype || input.shape() != inputs_[i].shape ||
+        ComputeDevice(input.device()) != device_) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
+  // Acquire: pairs with the release store of the thread that has compiled.
+  if (is_compiled_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(compile_mutex_);
+  if (is_compiled_.load(std::memory_order_relaxed)) return;
+  GraphShapes shapes{.entries = std::vector<TShape>(At(graph.num_entries()))};
+  GraphTypes types{.entries = std::vector<DType>(At(graph.num_entries()), DType::kUnknown)};
+  std::vector<int> variables = graph.arguments();
+  variables.insert(variables.end(), graph.aux_states().begin(), graph.aux_states().end());
+  std::sort(variables.begin(), variables.end());
+  const auto position = [&variables](int node) {
+    return static_cast<int>(std::lower_bound(variables.begin(), variables.end(), node) -
+                            variables.begin());
+  };
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const size_t entry = At(graph.EntryId(variables[i], 0));
+    shapes.entries[entry] = signature_.shape(i);
+    types.entries[entry] = signature_.dtype(i);
+  }
+  input_of_argument_.clear();
+  input_of_aux_state_.clear();
+  for (const int node : graph.arguments()) input_of_argument_.push_back(position(node));
+  for (const int node : graph.aux_states()) input_of_aux_state_.push_back(position(node));
+  CompleteShapes(graph, &shapes);
+  CompleteTypes(graph, &types);
+  if (shapes.complete && types.complete) BuildProgram(heads, graph, shapes, types);
+  is_compiled_.store(true, std::memory_order_release);
+}
+
+void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const IndexedGraph& graph,
+                                 const GraphShapes& shapes, const GraphTypes& types) {
+  graph::ProgramOptions options{.device = signature_.device()};
+  // The passes know variables by name.
+  if (HasUniqueNames(graph)) {
+    options.passes = [&](const std::vector<NodeEntry>& outputs,
+                         const std::vector<NodeEntry>& wanted) {
+      return RunPasses(graph, shapes, types, outputs, wanted,
+                       signature_.is_train() || signature_.is_recorded());
+    };
+  }
+  std::vector<OpReqType> requests(graph.arguments().size(), kNullOp);
+  if (signature_.is_recorded()) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (signature_.needs_gradient(At(input_of_argument_[i]))) requests[i] = kWriteTo;
+    }
+  }
+  Program program;
+  try {
+    program = graph::BuildProgram(heads, shapes, types, requests, options);
+  } catch (const Error& error) {
+    // Only Backward needs the gradient to exist, as on the tape.
+    gradient_error_ = error;
+    requests.assign(requests.size(), kNullOp);
+    program = graph::BuildProgram(heads, shapes, types, requests, options);
+  }
+  // Backward may be called again where the tape retains its graph.
+  graph::MemoryPlan plan =
+      PlanMemory(&program, signature_.is_recorded() ? graph::MemorySharing::kWithinDirection
+                                                    : graph::MemorySharing::kAll);
+  saved_.assign(program.values.size(), false);
+  for (int i = program.num_forward_steps; i < program.num_steps(); ++i) {
+    for (const int value : program.steps[At(i)].inputs) saved_[At(value)] = true;
+  }
+  value_of_input_.assign(input_of_argument_.size() + input_of_aux_state_.size(), kNoValue);
+  for (int i = 0; i < program.num_values(); ++i) {
+    const Value& value = program.values[At(i)];
+    if (value.kind == ValueKind::kArgument) {
+      value_of_input_[At(input_of_argument_[At(value.index)])] = i;
+    } else if (value.kind == ValueKind::kAuxState) {
+      value_of_input_[At(input_of_aux_state_[At(value.index)])] = i;
+    }
+  }
+  program_ = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
+}
+
+std::vector<NDArray> CompiledGraph::MakeOutputs(std::span<const NDArray> inputs) const {
+  const Program& program = program_->program();
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < program.head_values.size(); ++i) {
+    const Value& value = program.values[At(program.head_values[i])];
+    if (value.kind == ValueKind::kArgument) {
+      outputs.push_back(inputs[At(input_of_argument_[At(value.index)])].Detach());
+    } else if (value.kind == ValueKind::kAuxState) {
+      outputs.push_back(inputs[At(input_of_aux_state_[At(value.index)])].Detach());
+    } else if (At(value.index) == i) {
+      outputs.emplace_back(value.shape, signature_.device(), value.dtype);
+    } else {
+      outputs.push_back(outputs[At(value.index)].Detach());
+    }
+  }
+  return outputs;
+}
+
+std::vector<NDArray> CompiledGraph::Call(std::span<const NDArray> inputs) {
+  const Program& program = program_->program();
+  std::vector<NDArray> outputs = MakeOutputs(inputs);
+  const auto binding = std::make_shared<Binding>(*program_);
+  for (size_t i = 0; i < inputs.size(); ++i) binding->SetArray(value_of_input_[i], inputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int value = program.head_values[i];
+    // The tape's entry of an output holds what runs here, so its array must not hold the entry.
+    if (program.values[At(value)].kind == ValueKind::kOutput) {
+      binding->SetArray(value, signature_.is_recorded() ? outputs[i].Detach() : outputs[i]);
+    }
+  }
+  CallState state = TakeState();
+  AddArenas(*program_, /*backward=*/false, {}, &state.arenas);
+  binding->SetArenas(*program_, state.arenas, state.variables);
+  const SegmentRun run{
+      program_,
+      binding,
+      nullptr,
+      {.is_train = signature_.is_train(), .needs_gradient = signature_.is_recorded()}};
+  for (const Segment& segment : program_->forward()) PushSegment(run, segment);
+  if (signature_.is_recorded()) {
+    RecordCall(std::make_shared<RecordedGraph>(shared_from_this(), *binding, std::move(state)),
+               inputs, outputs);
+  } else {
+    GiveState(std::move(state));
+  }
+  return outputs;
+}
+
+CallState CompiledGraph::TakeState() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      CallState state = std::move(idle_.back());
+      idle_.pop_back();
+      return state;
+    }
+  }
+  return {std::make_shared<const VariableSet>(program_->intermediate_variables().size()), {}};
+}
+
+void CompiledGraph::GiveState(CallState state) {
+  if (!static_alloc_) state.arenas.clear();
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < kMaxIdleStates) idle_.push_back(std::move(state));
+}
+
+std::shared_ptr<const StepCalls> CompiledGraph::GradientCalls(std::span<const OpReqType> requests) {
+  std::vector<OpReqType> of_arguments;
+  for (const int input : input_of_argument_) of_arguments.push_back(requests[At(input)]);
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const StepCalls>& calls = gradient_calls_[of_arguments];
+  if (calls == nullptr) {
+    calls = std::make_shared<const StepCalls>(program_->CallsFor(of_arguments));
+  }
+  return calls;
+}
+
+CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
+    : symbol_(symbol),
+      graph_(symbol.outputs()),
+      options_(options),
+      calls_nodes_(options.node_by_node) {
+  if (options.max_signatures < 1) {
+    throw InvalidArgument("CachedOp: max_signatures is ", options.max_signatures,
+                          ", expected 1 or more");
+  }
+  for (int i = 0; i < graph_.num_nodes(); ++i) {
+    const Node& node = graph_.node(i);
+    if (!node.is_variable()) {
+      // Each call has its own operator, which may keep something for its gradient.
+      calls_nodes_ |= node.property->purity() == Purity::kSynchronous;
+      continue;
+    }
+    input_nodes_.push_back(i);
+    input_names_.push_back(node.name);
+  }
+}
+
+void CachedGraph::SetMonitor(CachedOp::Monitor monitor, bool all) {
+  std::shared_ptr<const Monitoring> monitoring;
+  if (monitor != nullptr) {
+    monitoring = std::make_shared<const Monitoring>(Monitoring{std::move(monitor), all});
+  }
+  const std::lock_guard lock(mutex_);
+  monitoring_.swap(monitoring);
+}
+
+std::shared_ptr<const CachedGraph::Monitoring> CachedGraph::GetMonitoring() {
+  const std::lock_guard lock(mutex_);
+  return monitoring_;
+}
+
+void CachedGraph::Report(const Monitoring& monitoring, const Node& node,
+                         const std::vector<std::string>& names,
+                         const std::vector<NDArray>& arrays) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    monitoring.monitor(node.name + "_" + names[i], node.property->TypeString(), arrays[i]);
+  }
+}
+
+int CachedGraph::num_signatures() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(compiled_.size());
+}
+
+std::shared_ptr<CompiledGraph> CachedGraph::Find(std::span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_none()) continue;
+    throw InvalidArgument("CachedOp: input ", i, " (", Excerpt(input_names_[i]),
+                          ") is no array (is_none())");
+  }
+  const bool is_train = autograd::IsTraining();
+  std::vector<bool> needs_gradient;
+  if (ShouldRecord(inputs)) {
+    for (const NDArray& input : inputs) needs_gradient.push_back(ShouldRecord({&input, 1}));
+  }
+  const std::lock_guard lock(mutex_);
+  auto found = std::find_if(compiled_.begin(), compiled_.end(), [&](const auto& compiled) {
+    return compiled->signature().Matches(inputs, needs_gradient, is_train);
+  });
+  if (found == compiled_.end()) {
+    auto compiled = std::make_shared<CompiledGraph>(
+        CallSignature(inputs, input_names_, std::move(needs_gradient), is_train),
+        options_.static_alloc);
+    if (compiled_.size() == static_cast<size_t>(options_.max_signatures)) compiled_.pop_back();
+    found = compiled_.insert(compiled_.end(), std::move(compiled));
+  }
+  std::rotate(compiled_.begin(), found, found + 1);
+  return compiled_.front();
+}
+
+std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
+  if (inputs.size() != input_names_.size()) {
+    throw InvalidArgument("CachedOp: ", inputs.size(), " inputs were given, expected ",
+                          input_names_.size(), " (", ListNames(input_names_), ")");
+  }
+  const std::shared_ptr<const Monitoring> monitoring = GetMonitoring();
+  if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
+  const std::shared_ptr<CompiledGraph> compiled = Find(inputs);
+  compiled->Compile(symbol_.outputs(), graph_);
+  return compiled->is_dynamic() ? CallNodes(inputs, nullptr) : compiled->Call(inputs);
+}
+
+std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
+                                            const Monitoring* monitoring) const {
+  std::vector<NDArray> values(At(graph_.num_entries()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values[At(graph_.EntryId(input_nodes_[i], 0))] = inputs[i];
+  }
+  for (int i = 0; i < graph_.num_nodes(); ++i) {
+    const Node& node = graph_.node(i);
+    if (node.is_variable()) continue;
+    std::vector<NDArray> arguments;
+    for (const int input : graph_.InputIds(i)) arguments.push_back(values[At(input)]);
+    if (monitoring != nullptr && monitoring->all) {
+      Report(*monitoring, node, node.property->ListArguments(), arguments);
+    }
+    try {
+      const std::vector<NDArray> results =
+          Invoke(node.property->TypeString(), arguments, node.property->GetParams());
+      for (size_t k = 0; k < results.size(); ++k) {
+        values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
+      }
+      if (monitoring != nullptr) {
+        Report(*monitoring, node, node.property->ListOutputs(), results);
+      }
+    } catch (const Error& error) {
+      throw Error(error.code(), "node \"" + Excerpt(node.name) + "\": " + error.what());
+    }
+  }
+  std::vector<NDArray> outputs;
+  for (const int head : graph_.heads()) outputs.push_back(values[At(head)]);
+  return outputs;
+}
+
+}  // namespace tessera::symbol_internal
+
+namespace tessera {
+
+CachedOp::CachedOp(const Symbol& symbol, CachedOpOptions options)
+    : graph_(std::make_shared<symbol_internal::CachedGraph>(symbol, options)) {}
+
+std::vector<NDArray> CachedOp::operator()(std::span<const NDArray> inputs) const {
+  return graph_->Call(inputs);
+}
+
+const std::vector<std::string>& CachedOp::input_names() const { return graph_->input_names(); }
+
+void CachedOp::SetMonitor(Monitor monitor, bool all) {
+  graph_->SetMonitor(std::move(monitor), all);
+}
+
+int CachedOp::num_signatures() const { return graph_->num_signatures(); }
+
+}  // namespace tessera

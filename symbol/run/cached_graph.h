@@ -1,0 +1,158 @@
+#ifndef TESSERA_SYMBOL_RUN_CACHED_GRAPH_H_
+#define TESSERA_SYMBOL_RUN_CACHED_GRAPH_H_
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/graph/graph.h"
+#include "tessera/symbol/cached_op.h"
+#include "tessera/symbol/run/step_runner.h"
+
+namespace tessera::symbol_internal {
+
+/// The inputs and modes of calls that run the same compiled graph.
+class CallSignature {
+ public:
+  /// Throws Error(kInvalidArgument) that names an input that lies on another device than the first.
+  CallSignature(std::span<const NDArray> inputs, const std::vector<std::string>& names,
+                std::vector<bool> needs_gradient, bool is_train);
+
+  /// Returns whether a call has this signature.
+  bool Matches(std::span<const NDArray> inputs, const std::vector<bool>& needs_gradient,
+               bool is_train) const;
+
+  const TShape& shape(size_t input) const { return inputs_[input].shape; }
+  DType dtype(size_t input) const { return inputs_[input].dtype; }
+  bool needs_gradient(size_t input) const { return needs_gradient_[input]; }
+  /// Returns whether an input needs a gradient, so that calls are recorded.
+  bool is_recorded() const { return is_recorded_; }
+  bool is_train() const { return is_train_; }
+  /// Returns the device of all inputs.
+  Device device() const { return device_; }
+
+ private:
+  struct Input {
+    TShape shape;
+    DType dtype;
+  };
+
+  std::vector<Input> inputs_;
+  std::vector<bool> needs_gradient_;  // empty if none does
+  bool is_recorded_ = false;
+  bool is_train_ = false;
+  Device device_;
+  Engine*
+      engine_;  // whose variables the operators' resources have: the child of a fork has another
+};
+
+/// Variables and memory of a call's intermediate values, which later calls may use again.
+struct CallState {
+  std::shared_ptr<const VariableSet> variables;
+  std::vector<std::shared_ptr<Arena>> arenas;  ///< empty between calls unless memory is static
+};
+
+/// A graph compiled for a signature.
+///
+/// Threads: every member may be called from any thread.
+class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
+ public:
+  CompiledGraph(CallSignature signature, bool static_alloc)
+      : signature_(std::move(signature)), static_alloc_(static_alloc) {}
+
+  const CallSignature& signature() const { return signature_; }
+
+  /// Compiles at the first call. `graph` is the one with these heads. Throws what the compilation
+  /// throws, each time.
+  void Compile(const std::vector<graph::NodeEntry>& heads, const graph::IndexedGraph& graph);
+  /// Returns whether shapes depend on values, so that the operators are called one by one.
+  bool is_dynamic() const { return program_ == nullptr; }
+
+  /// Calls the graph. Requires: Compile has returned, and the graph is not dynamic.
+  std::vector<NDArray> Call(std::span<const NDArray> inputs);
+
+  /// Returns the program; null if the graph is dynamic.
+  const std::shared_ptr<const PreparedProgram>& program() const { return program_; }
+  /// Returns the reason why the graph has no gradient, if it has none but is recorded.
+  const std::optional<Error>& gradient_error() const { return gradient_error_; }
+  /// Returns the calls of the gradient for the requests of all inputs.
+  std::shared_ptr<const StepCalls> GradientCalls(std::span<const OpReqType> requests);
+  /// Returns the position among all inputs of an argument.
+  const std::vector<int>& input_of_argument() const { return input_of_argument_; }
+  /// Returns, for each value, whether the gradient reads it from before.
+  const std::vector<bool>& saved() const { return saved_; }
+
+  /// Lends a state, and takes one back after the call's last push.
+  CallState TakeState();
+  void GiveState(CallState state);
+
+ private:
+  void BuildProgram(const std::vector<graph::NodeEntry>& heads, const graph::IndexedGraph& graph,
+                    const graph::GraphShapes& shapes, const graph::GraphTypes& types);
+  std::vector<NDArray> MakeOutputs(std::span<const NDArray> inputs) const;
+
+  const CallSignature signature_;
+  const bool static_alloc_;
+
+  std::mutex compile_mutex_;
+  std::atomic<bool> is_compiled_{false};
+  // Written by Compile alone, before anything else reads them.
+  std::shared_ptr<const PreparedProgram> program_;
+  std::optional<Error> gradient_error_;
+  std::vector<int> input_of_argument_, input_of_aux_state_;
+  std::vector<int> value_of_input_;
+  std::vector<bool> saved_;
+
+  // mutex_ guards the following.
+  std::mutex mutex_;
+  std::vector<CallState> idle_;
+  std::map<std::vector<OpReqType>, std::shared_ptr<const StepCalls>> gradient_calls_;
+};
+
+/// A symbol with its compiled forms.
+class CachedGraph {
+ public:
+  CachedGraph(const Symbol& symbol, CachedOpOptions options);
+
+  std::vector<NDArray> Call(std::span<const NDArray> inputs);
+  void SetMonitor(CachedOp::Monitor monitor, bool all);
+  const std::vector<std::string>& input_names() const { return input_names_; }
+  int num_signatures();
+
+ private:
+  /// Calls after each operator, or also before it.
+  struct Monitoring {
+    CachedOp::Monitor monitor;
+    bool all = false;
+  };
+
+  std::shared_ptr<const Monitoring> GetMonitoring();
+  /// Reports the inputs or outputs of a node.
+  static void Report(const Monitoring& monitoring, const graph::Node& node,
+                     const std::vector<std::string>& names, const std::vector<NDArray>& arrays);
+  std::shared_ptr<CompiledGraph> Find(std::span<const NDArray> inputs);
+  /// Calls the operators one by one. `monitoring` may be null.
+  std::vector<NDArray> CallNodes(std::span<const NDArray> inputs,
+                                 const Monitoring* monitoring) const;
+
+  const Symbol symbol_;
+  const graph::IndexedGraph graph_;
+  const CachedOpOptions options_;
+  std::vector<std::string> input_names_;
+  std::vector<int> input_nodes_;  // the variables' nodes, in the order of the inputs
+  bool calls_nodes_;              // whether the operators are called one by one
+
+  std::mutex mutex_;
+  std::shared_ptr<const Monitoring> monitoring_;          // guarded; null for none
+  std::vector<std::shared_ptr<CompiledGraph>> compiled_;  // guarded; the latest used one first
+};
+
+}  // namespace tessera::symbol_internal
+
+#endif  // TESSERA_SYMBOL_RUN_CACHED_GRAPH_H_

@@ -1,0 +1,54 @@
+#include "tessera/symbol/run/fixed_values.h"
+
+#include <utility>
+
+namespace tessera::symbol_internal {
+
+using graph::FixedValue;
+
+FixedValues::FixedValues(const std::vector<FixedValue>& constants,
+                         const std::vector<FixedValue>& parameters, Device device,
+                         const std::function<NDArray(const std::string& name)>& array_of) {
+  constants_ = AddValues(constants, device, array_of);
+  const size_t num_constants = variables_.size();
+  parameters_ = AddValues(parameters, device, [&](const std::string& name) {
+    for (size_t i = 0; i < num_constants; ++i) {
+      if (variables_[i].variable.node->name == name) return arrays_[i];
+    }
+    sources_.push_back({array_of(name), 0});
+    return sources_.back().array;
+  });
+}
+
+std::unique_ptr<Executor> FixedValues::AddValues(
+    const std::vector<FixedValue>& values, Device device,
+    const std::function<NDArray(const std::string& name)>& array_of) {
+  if (values.empty()) return nullptr;
+  std::vector<graph::NodeEntry> heads;
+  for (const FixedValue& value : values) heads.push_back(value.value);
+  const Symbol symbol(std::move(heads));
+  BindArguments arrays;
+  for (const std::string& name : symbol.ListArguments()) {
+    arrays.arguments.push_back(array_of(name));
+  }
+  std::unique_ptr<Executor> executor = Bind(symbol, device, arrays);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const NDArray& output = executor->outputs()[i];
+    variables_.push_back({values[i].variable, output.shape(), output.dtype()});
+    arrays_.push_back(output);
+  }
+  return executor;
+}
+
+void FixedValues::Update() {
+  if (constants_ != nullptr && !std::exchange(has_constants_, true)) constants_->Forward(false);
+  if (parameters_ == nullptr) return;
+  bool is_current = std::exchange(has_parameters_, true);
+  for (Source& source : sources_) {
+    const uint64_t version = source.array.var()->version();
+    is_current &= std::exchange(source.version, version) == version;
+  }
+  if (!is_current) parameters_->Forward(false);
+}
+
+}  // namespace tessera::symbol_internal

@@ -1,0 +1,241 @@
+#include "tessera/symbol/run/prepared_program.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace tessera::symbol_internal {
+namespace {
+
+using graph::kNoValue;
+using graph::MemoryPlan;
+using graph::Program;
+using graph::Step;
+using graph::Value;
+using graph::ValueKind;
+
+// A step of up to this many elements takes about ten microseconds at most. A second worker could
+// not take over enough of it to justify waking the worker.
+constexpr int64_t kShortStepElements = int64_t{1} << 16;
+// Bounds the time for which a segment keeps other operations from results that it has already
+// computed.
+constexpr int kMaxSteps = 16;
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+void SortUnique(std::vector<int>* list) {
+  std::sort(list->begin(), list->end());
+  list->erase(std::unique(list->begin(), list->end()), list->end());
+}
+
+bool Contains(const std::vector<int>& sorted, int value) {
+  return std::binary_search(sorted.begin(), sorted.end(), value);
+}
+
+}  // namespace
+
+PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize segment_size)
+    : program_(std::move(program)), plan_(std::move(plan)) {
+  first_writer_.assign(program_.values.size(), kNoValue);
+  // A step and its gradient share the operator.
+  std::unordered_map<const graph::Node*, int> step_of;
+  for (int i = 0; i < program_.num_steps(); ++i) {
+    const Step& step = program_.steps[At(i)];
+    step_of.emplace(step.node.get(), i);
+    const auto forward = step_of.find(step.node->forward.get());
+    const bool is_shared =
+        forward != step_of.end() && program_.steps[At(forward->second)].device == step.device;
+    calls_.push_back(
+        MakeCall(step, step.req, is_shared ? calls_[At(forward->second)]->op() : nullptr));
+    for (const int value : step.Writes()) {
+      if (first_writer_[At(value)] == kNoValue) first_writer_[At(value)] = i;
+    }
+    first_blob_.push_back(blobs_.size());
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (const int value : *list) {
+        blob_value_.push_back(value);
+        TBlob& blob = blobs_.emplace_back();
+        if (value == kNoValue) continue;
+        const Value& v = program_.values[At(value)];
+        blob = TBlob(nullptr, v.shape, v.dtype, program_.devices[At(v.device)]);
+      }
+    }
+  }
+  first_blob_.push_back(blobs_.size());
+  for (int value = 0; value < program_.num_values(); ++value) variable_of_.push_back(value);
+  CutSegments(segment_size, 0, program_.num_forward_steps);
+  num_forward_segments_ = segments_.size();
+  CutSegments(segment_size, program_.num_forward_steps, program_.num_steps());
+  // Lists refer to variables of segments that are cut later: those of the run before.
+  for (Segment& segment : segments_) segment = MakeSegment(segment.begin, segment.end);
+}
+
+bool PreparedProgram::IsIntermediate(int value) const {
+  return program_.values[At(value)].kind == ValueKind::kIntermediate;
+}
+
+int64_t PreparedProgram::Elements(const Step& step) const {
+  int64_t elements = 0;
+  for (const int value : step.Writes()) elements += program_.values[At(value)].shape.Size();
+  for (const int value : step.Reads()) elements += program_.values[At(value)].shape.Size();
+  return elements;
+}
+
+Device PreparedProgram::DeviceOf(const Segment& segment) const {
+  return program_.devices[At(program_.steps[At(segment.begin)].device)];
+}
+
+std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
+                                                              std::vector<OpReqType> req,
+                                                              std::shared_ptr<Operator> op) const {
+  return std::make_shared<const OperatorCall>(step.node->name, step.node->property,
+                                              program_.devices[At(step.device)], step.in_shapes,
+                                              step.in_types, std::move(req), std::move(op));
+}
+
+void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
+  const auto is_short = [&](int i) {
+    return Elements(program_.steps[At(i)]) <= kShortStepElements &&
+           calls_[At(i)]->fn_property() == FnProperty::kNormal;
+  };
+  for (int first = begin; first < end;) {
+    int last = first + 1;
+    if (size == SegmentSize::kManySteps && is_short(first)) {
+      const int device = program_.steps[At(first)].device;
+      while (last < end && last - first < kMaxSteps && is_short(last) &&
+             program_.steps[At(last)].device == device) {
+        ++last;
+      }
+    }
+    segments_.push_back({.begin = first, .end = last});
+    int variable = kNoValue;
+    for (int i = first; i < last; ++i) {
+      for (const int value : program_.steps[At(i)].Writes()) {
+        if (!IsIntermediate(value) || first_writer_[At(value)] != i) continue;
+        if (variable == kNoValue || size == SegmentSize::kOneStep) {
+          variable = value;
+          intermediate_variables_.push_back(value);
+        }
+        variable_of_[At(value)] = variable;
+      }
+    }
+    first = last;
+  }
+}
+
+Segment PreparedProgram::MakeSegment(int begin, int end) const {
+  Segment segment{.begin = begin, .end = end};
+  std::vector<int> uses;     // variables whose contents from before the segment are used
+  std::vector<int> written;  // values that the steps so far write
+  const auto use = [&](int value) {
+    if (std::find(written.begin(), written.end(), value) != written.end()) return;
+    uses.push_back(VariableOf(value));
+  };
+  for (int i = begin; i < end; ++i) {
+    const Step& step = program_.steps[At(i)];
+    for (const int value : step.Reads()) use(value);
+    for (size_t k = 0; k < step.outputs.size(); ++k) {
+      if (step.req[k] == kAddTo) use(step.outputs[k]);
+    }
+    for (const int value : step.Writes()) {
+      written.push_back(value);
+      segment.writes.push_back(VariableOf(value));
+      if (first_writer_[At(value)] != i) continue;
+      for (const int previous : plan_.previous[At(value)]) {
+        segment.writes.push_back(VariableOf(previous));
+      }
+    }
+    for (Variable* const var : calls_[At(i)]->resource_vars()) {
+      if (std::find(segment.resources.begin(), segment.resources.end(), var) ==
+          segment.resources.end()) {
+        segment.resources.push_back(var);
+      }
+    }
+    segment.property = calls_[At(i)]->fn_property();  // alone in its segment unless it is normal
+  }
+  SortUnique(&uses);
+  SortUnique(&segment.writes);
+  std::vector<int> writes;
+  for (const int value : segment.writes) {
+    if (!Contains(uses, value)) {
+      writes.push_back(value);
+    } else if (IsIntermediate(value)) {
+      segment.updates.push_back(value);
+    } else {
+      writes.push_back(value);
+      segment.kept.push_back(value);
+    }
+  }
+  for (const int value : uses) {
+    if (!Contains(segment.writes, value)) segment.reads.push_back(value);
+  }
+  segment.writes = std::move(writes);
+  return segment;
+}
+
+StepCalls PreparedProgram::CallsFor(std::span<const OpReqType> requests) const {
+  StepCalls calls(calls_.size());
+  std::vector<bool> wanted(program_.values.size(), false);
+  const auto is_gradient = [this](int value) {
+    return value != kNoValue && program_.values[At(value)].kind == ValueKind::kGradient;
+  };
+  const auto request_of = [&](int value) { return requests[At(program_.values[At(value)].index)]; };
+  for (int value = 0; value < program_.num_values(); ++value) {
+    wanted[At(value)] = is_gradient(value) && request_of(value) != kNullOp;
+  }
+  for (int i = program_.num_steps() - 1; i >= program_.num_forward_steps; --i) {
+    const Step& step = program_.steps[At(i)];
+    std::vector<OpReqType> req = step.req;
+    bool is_needed = !step.mutated.empty();
+    for (size_t k = 0; k < step.outputs.size(); ++k) {
+      const int value = step.outputs[k];
+      if (req[k] == kNullOp) continue;
+      if (!wanted[At(value)]) req[k] = kNullOp;
+      if (req[k] == kNullOp) continue;
+      is_needed = true;
+      // The first step that writes the gradient adds to the caller's array; later ones add anyway.
+      if (is_gradient(value) && first_writer_[At(value)] == i) {
+        req[k] = request_of(value) == kAddTo ? kAddTo : kWriteTo;
+      }
+    }
+    if (!is_needed) continue;
+    for (const int value : step.inputs) wanted[At(value)] = true;
+    const std::shared_ptr<const OperatorCall>& call = calls_[At(i)];
+    calls[At(i)] = req == step.req ? call : MakeCall(step, std::move(req), call->op());
+  }
+  return calls;
+}
+
+std::vector<TBlob> PreparedProgram::MakeBlobs(std::span<void* const> pointers) const {
+  std::vector<TBlob> blobs = blobs_;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    if (blob_value_[i] != kNoValue) blobs[i].dptr_ = pointers[At(blob_value_[i])];
+  }
+  return blobs;
+}
+
+void PreparedProgram::Run(const StepCalls& calls, int begin, int end, CallMode mode, void* stream,
+                          const StepMemory& memory) const {
+  const size_t first = first_blob_[At(begin)];
+  std::vector<TBlob> own;
+  const TBlob* blobs = memory.blobs.data() + first;
+  if (memory.blobs.empty()) {
+    const auto at = [this](size_t i) { return blobs_.begin() + static_cast<ptrdiff_t>(i); };
+    own.assign(at(first), at(first_blob_[At(end)]));
+    for (size_t i = 0; i < own.size(); ++i) {
+      const int value = blob_value_[first + i];
+      if (value != kNoValue) own[i].dptr_ = memory.pointers[At(value)];
+    }
+    blobs = own.data();
+  }
+  for (int i = begin; i < end; ++i) {
+    const Step& step = program_.steps[At(i)];
+    const size_t num_inputs = step.inputs.size(), num_outputs = step.outputs.size();
+    if (calls[At(i)] != nullptr) {
+      calls[At(i)]->Run(mode, stream, {blobs, num_inputs}, {blobs + num_inputs, num_outputs});
+    }
+    blobs += num_inputs + num_outputs;
+  }
+}
+
+}  // namespace tessera::symbol_internal

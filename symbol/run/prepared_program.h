@@ -1,0 +1,122 @@
+#ifndef TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_
+#define TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/engine/engine.h"
+#include "tessera/graph/passes/memory_plan.h"
+#include "tessera/graph/program/program.h"
+#include "tessera/ndarray/call/operator_call.h"
+
+namespace tessera::symbol_internal {
+
+/// Consecutive steps on one device that run as one engine operation: several short ones, because a
+/// separate operation for each would cost more than it gains, or one long one, so that independent
+/// long steps can run in parallel.
+///
+/// The lists hold numbers of values, whose variables the operation declares.
+struct Segment {
+  int begin = 0;  ///< the first step
+  int end = 0;    ///< the step after the last
+  std::vector<int> reads;
+  std::vector<int> writes;   ///< also the values whose bytes the segment reuses
+  std::vector<int> updates;  ///< intermediate values that are read, and whose bytes are written
+  /// The members of `writes` whose old contents the segment uses. They lie in arrays.
+  std::vector<int> kept;
+  std::vector<Variable*> resources;           ///< written, in no list
+  FnProperty property = FnProperty::kNormal;  ///< kAsync for a call that may block
+};
+
+/// The division of a program into segments.
+enum class SegmentSize {
+  kManySteps,  ///< short steps together
+  kOneStep,    ///< each step by itself
+};
+
+/// The calls of a program's steps; null for a step that is left out.
+using StepCalls = std::vector<std::shared_ptr<const OperatorCall>>;
+
+/// The memory of a run: pointers by value number, or complete blobs.
+struct StepMemory {
+  std::span<void* const> pointers;  ///< one for each value; may be null where no step uses it
+  /// If not empty, what PreparedProgram::MakeBlobs returned for these pointers.
+  std::span<const TBlob> blobs = {};
+};
+
+/// A program with its memory plan, its operators and its segments: everything that runs share. It
+/// has no memory for values.
+///
+/// An intermediate value has the variable of the segment that writes it first, which costs less
+/// than one each and orders as much. The segment's first such value stands for the variable in
+/// lists (VariableOf).
+///
+/// Threads: immutable. Runs on separate memory may overlap.
+class PreparedProgram {
+ public:
+  /// Creates the operators. Throws what OperatorCall's constructor throws.
+  PreparedProgram(graph::Program program, graph::MemoryPlan plan,
+                  SegmentSize segment_size = SegmentSize::kManySteps);
+
+  const graph::Program& program() const { return program_; }
+  const graph::MemoryPlan& plan() const { return plan_; }
+  /// Return the segments of the forward steps and of the others.
+  std::span<const Segment> forward() const { return {segments_.data(), num_forward_segments_}; }
+  std::span<const Segment> backward() const {
+    return std::span<const Segment>(segments_).subspan(num_forward_segments_);
+  }
+  /// Returns whether the program has steps for gradients.
+  bool has_gradient() const { return program_.num_steps() > program_.num_forward_steps; }
+  /// Returns the calls of all steps.
+  const StepCalls& calls() const { return calls_; }
+
+  /// Returns the value whose variable orders the users of `value`.
+  int VariableOf(int value) const { return variable_of_[static_cast<size_t>(value)]; }
+  /// Returns the intermediate values that stand for variables, in ascending order.
+  const std::vector<int>& intermediate_variables() const { return intermediate_variables_; }
+
+  /// Returns a segment of steps [begin, end), which lie on one device.
+  Segment MakeSegment(int begin, int end) const;
+
+  /// Returns the calls of the gradient's steps for other requests: `requests` has one entry for
+  /// each argument, and a gradient that the program writes may be left out (kNullOp) or added to.
+  /// Steps that are then of no use are null, as are forward steps.
+  StepCalls CallsFor(std::span<const OpReqType> requests) const;
+
+  /// Returns the blobs of all steps' inputs and outputs.
+  std::vector<TBlob> MakeBlobs(std::span<void* const> pointers) const;
+
+  /// Runs steps [begin, end) on memory. `stream` is OpContext::stream. Throws what
+  /// OperatorCall::Run throws.
+  void Run(const StepCalls& calls, int begin, int end, CallMode mode, void* stream,
+           const StepMemory& memory) const;
+
+  /// Returns the device of a segment.
+  Device DeviceOf(const Segment& segment) const;
+
+ private:
+  /// Returns a call of a step by the operator `op`, or by a new one if that is null.
+  std::shared_ptr<const OperatorCall> MakeCall(const graph::Step& step, std::vector<OpReqType> req,
+                                               std::shared_ptr<Operator> op) const;
+  void CutSegments(SegmentSize size, int begin, int end);
+  bool IsIntermediate(int value) const;
+  int64_t Elements(const graph::Step& step) const;
+
+  const graph::Program program_;
+  const graph::MemoryPlan plan_;
+  StepCalls calls_;
+  std::vector<int> variable_of_;   // for each value
+  std::vector<int> first_writer_;  // for each value, the first step that writes it, or kNoValue
+  std::vector<int> intermediate_variables_;
+  std::vector<Segment> segments_;
+  size_t num_forward_segments_ = 0;
+  // The inputs and outputs of all steps, one after another.
+  std::vector<TBlob> blobs_;
+  std::vector<int> blob_value_;     // kNoValue for none
+  std::vector<size_t> first_blob_;  // for each step, and the end
+};
+
+}  // namespace tessera::symbol_internal
+
+#endif  // TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_

@@ -1,0 +1,143 @@
+#include "tessera/symbol/run/recorded_graph.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/imperative.h"
+
+namespace tessera::symbol_internal {
+
+using graph::Program;
+using graph::Value;
+using graph::ValueKind;
+using ndarray_internal::ArrayAccess;
+using ndarray_internal::ArrayMemory;
+
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+/// Gives each of several gradients that are one array memory of its own, except for the first, and
+/// adds the others at the end.
+class DistinctGradients {
+ public:
+  DistinctGradients(std::span<const OpReqType> req, std::span<const NDArray> in_grads)
+      : req_(req.begin(), req.end()), arrays_(in_grads.begin(), in_grads.end()) {
+    std::unordered_map<Variable*, std::vector<ArrayMemory>> written;
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      if (req_[i] == kNullOp) continue;
+      const ArrayMemory memory = ArrayAccess::Memory(arrays_[i]);
+      std::vector<ArrayMemory>& others = written[memory.var];
+      const bool is_distinct =
+          std::none_of(others.begin(), others.end(),
+                       [&memory](const ArrayMemory& other) { return memory.Overlaps(other); });
+      others.push_back(memory);
+      if (is_distinct) continue;
+      later_.push_back({i, req_[i], arrays_[i]});
+      arrays_[i] = NDArray(arrays_[i].shape(), arrays_[i].device(), arrays_[i].dtype());
+      req_[i] = kWriteTo;
+    }
+  }
+
+  const std::vector<OpReqType>& req() const { return req_; }
+  const std::vector<NDArray>& arrays() const { return arrays_; }
+
+  /// Writes or adds the gradients that were computed elsewhere.
+  void Finish() const {
+    for (const Later& later : later_) {
+      Invoke("_copy", {&arrays_[later.input], 1}, {&later.target, 1}, {}, later.req);
+    }
+  }
+
+ private:
+  struct Later {
+    size_t input;
+    OpReqType req;
+    NDArray target;
+  };
+
+  std::vector<OpReqType> req_;
+  std::vector<NDArray> arrays_;
+  std::vector<Later> later_;
+};
+
+}  // namespace
+
+RecordedGraph::RecordedGraph(std::shared_ptr<CompiledGraph> compiled, const Binding& binding,
+                             CallState state)
+    : compiled_(std::move(compiled)), state_(std::move(state)) {
+  const std::vector<bool>& saved = compiled_->saved();
+  for (size_t value = 0; value < saved.size(); ++value) {
+    if (!saved[value] || binding.arrays[value].is_none()) continue;
+    saved_.push_back({static_cast<int>(value), binding.arrays[value].Detach(),
+                      binding.variables[value]->version()});
+  }
+}
+
+RecordedGraph::~RecordedGraph() {
+  try {
+    compiled_->GiveState(std::move(state_));
+  } catch (...) {
+    // There is no memory to keep the state, which is freed.
+  }
+}
+
+const std::string& RecordedGraph::name() const {
+  static const std::string kName = "CachedOp";
+  return kName;
+}
+
+void RecordedGraph::RequireUnchanged() const {
+  for (const SavedArray& saved : saved_) {
+    const Value& value = compiled_->program()->program().values[At(saved.value)];
+    // Training changes aux states. Gradients do not read the new values' differences.
+    if (value.kind == ValueKind::kAuxState) continue;
+    if (saved.array.var()->version() == saved.version) continue;
+    throw FailedPrecondition(
+        "CachedOp: ", value.kind == ValueKind::kOutput ? "output " : "argument ", value.index,
+        " of shape ", value.shape,
+        " was written after the call, but its gradient needs the old elements");
+  }
+}
+
+std::shared_ptr<Binding> RecordedGraph::Bind(std::span<const NDArray> out_grads,
+                                             std::span<const OpReqType> req,
+                                             std::span<const NDArray> in_grads) {
+  const PreparedProgram& prepared = *compiled_->program();
+  const Program& program = prepared.program();
+  auto binding = std::make_shared<Binding>(prepared);
+  for (const SavedArray& saved : saved_) binding->SetArray(saved.value, saved.array);
+  for (int i = 0; i < program.num_values(); ++i) {
+    const Value& value = program.values[At(i)];
+    if (value.kind == ValueKind::kHeadGradient) {
+      binding->SetArray(i, out_grads[At(value.index)]);
+    } else if (value.kind == ValueKind::kGradient) {
+      const size_t input = At(compiled_->input_of_argument()[At(value.index)]);
+      const NDArray& gradient = in_grads[input];
+      if (gradient.is_none()) continue;
+      binding->SetArray(i, gradient);
+      if (req[input] == kAddTo) binding->keeps_old[At(i)] = true;
+    }
+  }
+  AddArenas(prepared, /*backward=*/true, {}, &state_.arenas);
+  binding->SetArenas(prepared, state_.arenas, state_.variables);
+  return binding;
+}
+
+void RecordedGraph::Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
+                             std::span<const NDArray> in_grads) {
+  if (compiled_->gradient_error()) throw Error(*compiled_->gradient_error());
+  RequireUnchanged();
+  const DistinctGradients gradients(req, in_grads);
+  const SegmentRun run{compiled_->program(),
+                       Bind(out_grads, gradients.req(), gradients.arrays()),
+                       compiled_->GradientCalls(gradients.req()),
+                       {.is_train = compiled_->signature().is_train()}};
+  for (const Segment& segment : run.program->backward()) PushSegment(run, segment);
+  gradients.Finish();
+}
+
+}  // namespace tessera::symbol_internal
