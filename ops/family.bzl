@@ -25,7 +25,14 @@ def _operator(name, on_gpu, copts, deps):
             alwayslink = True,
         )
 
-def tessera_operator_family(name, operators = {}, tables = {}, gpu = [], row_deps = []):
+def tessera_operator_family(
+        name,
+        operators = {},
+        tables = {},
+        gpu = [],
+        row_deps = [],
+        parts = [],
+        calls = ["//ops:core"]):
     """The libraries of a family: its operators in NAME, their tests' rows in NAME_rows.
 
     The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
@@ -37,6 +44,9 @@ def tessera_operator_family(name, operators = {}, tables = {}, gpu = [], row_dep
       tables: {table of operators: its libraries besides //ops:kernel}.
       gpu: those of them that nvcc compiles too; the others run on the CPU alone.
       row_deps: libraries that the rows share, besides //ops/testing:operator_row.
+      parts: families in folders below this one, which belong to it.
+      calls: the families whose operators this one's gradients, or its operators, call by name. The core's
+        own families call each other and leave it empty.
     """
     for operator, deps in operators.items():
         _operator(operator, operator in gpu, [], ["//ops:kernel"] + deps)
@@ -45,12 +55,20 @@ def tessera_operator_family(name, operators = {}, tables = {}, gpu = [], row_dep
     sources = operators.keys() + tables.keys()
     tessera_cc_library(
         name = name,
-        deps = [":" + source for source in sources],
+        visibility = ["//tools/visibility:ops_users"],
+        deps = [":" + source for source in sources] + parts + calls,
     )
     tessera_cc_library(
         name = name + "_rows",
         testonly = True,
         srcs = [source + "_test.cc" for source in sources],
         alwayslink = True,
-        deps = ["//ops/testing:operator_row"] + row_deps,
+        visibility = [
+            "//ops:__subpackages__",
+            "//tests:__subpackages__",
+        ],
+        deps = ["//ops/testing:operator_row"] + row_deps + [
+            "%s:%s_rows" % (part, part.split("/")[-1])
+            for part in parts
+        ],
     )

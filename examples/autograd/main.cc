@@ -1,4 +1,5 @@
-// Trains a perceptron on handwritten digits with arrays and the tape alone, without Symbol:
+// Trains a perceptron on handwritten digits with arrays and the tape alone, without Symbol. It
+// calls operators by name, so that the program links only the families that its BUILD file names:
 //
 //   bazel run //examples/autograd
 #include <cmath>
@@ -8,8 +9,8 @@
 
 #include "tessera/io/idx_iter.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
-#include "tessera/ndarray/op.h"
 #include "tessera/resource/resource_manager.h"
 
 using namespace tessera;  // NOLINT
@@ -34,7 +35,8 @@ int main() {
     momentum = 0.0f;
     if (shape.ndim() == 2) {
       const double scale = std::sqrt(2.0 / static_cast<double>(shape[1]));
-      ops::random::normal({.scale = scale, .shape = shape}, parameter);
+      Invoke("_random_normal", {}, {parameter},
+             {{"scale", std::to_string(scale)}, {"shape", shape.ToString()}});
     }
     parameter.AttachGrad();
     parameters.push_back(parameter);
@@ -42,9 +44,10 @@ int main() {
   }
   const auto network = [&parameters](NDArray x) {
     for (size_t i = 0; i < parameters.size(); i += 2) {
-      if (i > 0) x = ops::relu(x);
+      if (i > 0) x = Invoke("relu", {x})[0];
       const NDArray &weight = parameters[i], &bias = parameters[i + 1];
-      x = ops::FullyConnected(x, weight, bias, {.num_hidden = weight.shape()[0]});
+      x = Invoke("FullyConnected", {x, weight, bias},
+                 {{"num_hidden", std::to_string(weight.shape()[0])}})[0];
     }
     return x;
   };
@@ -56,21 +59,21 @@ int main() {
       {
         // A tenth of each label goes to the other classes, which reads new digits better.
         const autograd::Record record;
-        classes = ops::SoftmaxOutput(network(train.GetBatch().data[0]), train.GetBatch().label[0],
-                                     {.smooth_alpha = 0.1});
+        classes =
+            Invoke("SoftmaxOutput", {network(train.GetBatch().data[0]), train.GetBatch().label[0]},
+                   {{"smooth_alpha", "0.1"}})[0];
       }
       classes.Backward();
       for (size_t i = 0; i < parameters.size(); ++i) {
-        ops::sgd_mom_update(parameters[i], parameters[i].grad(), momenta[i],
-                            {.lr = 0.1, .momentum = 0.9, .wd = 3e-4, .rescale_grad = 1.0 / 32},
-                            parameters[i]);
+        Invoke("sgd_mom_update", {parameters[i], parameters[i].grad(), momenta[i]}, {parameters[i]},
+               {{"lr", "0.1"}, {"momentum", "0.9"}, {"wd", "3e-4"}, {"rescale_grad", "0.03125"}});
       }
     }
   }
 
   IdxIter test = Digits("t10k", 360, /*shuffle=*/false);
   test.Next();
-  const NDArray read = ops::argmax(network(test.GetBatch().data[0]), {.axis = 1});
+  const NDArray read = Invoke("argmax", {network(test.GetBatch().data[0])}, {{"axis", "1"}})[0];
   const NDArray right = read == test.GetBatch().label[0];
-  std::printf("test_accuracy=%.4f\n", ops::mean(right).ToVector()[0]);
+  std::printf("test_accuracy=%.4f\n", Invoke("mean", {right})[0].ToVector()[0]);
 }

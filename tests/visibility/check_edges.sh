@@ -17,6 +17,22 @@ exec awk '
     return label
   }
   function target(label) { sub(/.*:/, "", label); return label }
+  # "//ndarray:array_test", "//graph/testing:evaluate"
+  function is_test(label) { return target(label) ~ /_(test|benchmark)(_|$)/ || label ~ /\/(testing|benchmark):/ }
+  # "//symbol:op", which has a function for each operator
+  function is_op(label) { return label ~ /^\/\/(ndarray|symbol):op(_private_headers)?$/ }
+  # The core of ops is for all, families are for tests and for train, whose optimizers are operators.
+  function forbid_operators() {
+    if (to == "//ops:core" || is_test(from) || from_folder == "compat") return
+    if (to == "//ops:ops" && is_op(from)) return
+    if (to == "//ops/optimizer:optimizer" && from_folder == "train") return
+    forbid("libraries stand on //ops:core; only tests and programs name families of operators")
+  }
+  # "//ops:core", "//ops:ops", "//ops/nn:nn"
+  function is_operators(label) {
+    return label == "//ops:core" || label == "//ops:ops" ||
+      (label ~ /^\/\/ops\/[a-z]+:[a-z]+$/ && target(label) == substr(label, 7, index(label, ":") - 7))
+  }
   function forbid(reason) { printf "%s -> %s: %s\n", from, to, reason; forbidden++ }
 
   # The table.
@@ -52,7 +68,7 @@ exec awk '
       name = parts[4]
       sub(/:.*/, "", name)
       guarded = name ~ /^(eigen|tbb|cuda)$/
-      measured = target(from) ~ /_(test|benchmark)(_|$)/
+      measured = is_test(from)
       if ((from_folder in components) && guarded && !measured && !((from_folder, name) in allowed))
         forbid(from_folder " may not use " name)
       next
@@ -68,6 +84,11 @@ exec awk '
     } else if (!((from_folder, to_folder) in allowed)) {
       if (!(from_folder == "ops" && to == "//resource:handle"))
         forbid(from_folder " may not depend on " to_folder)
+    } else if (is_operators(to)) {
+      forbid_operators()
+    } else if (is_op(to)) {
+      if (!is_op(from) && from_folder != "compat" && !is_test(from))
+        forbid("a function for each operator links all of them; libraries call operators by name")
     } else if (target(to) != to_folder || to != "//" to_folder ":" to_folder) {
       if (to != "//resource:handle")
         forbid("only //" to_folder " is for other folders")
