@@ -1,14 +1,16 @@
 #ifndef TESSERA_OPS_LOOPS_AXES_H_
 #define TESSERA_OPS_LOOPS_AXES_H_
 
-#include <optional>
+#include <array>
 #include <span>
 #include <string_view>
 
 #include "tessera/base/tshape.h"
-#include "tessera/ops/loops/reduce.h"
 
 namespace tessera::ops_internal {
+
+/// The axes of a reduction: reduced[i] tells whether axis i is.
+using ReducedAxes = std::array<bool, TShape::kMaxRank>;
 
 /// Returns the axes that a reduction over `axes` of an array of rank `ndim` reduces: those listed,
 /// counted from the end where negative, or with `exclude` all others; all if there are none. Throws

@@ -10,6 +10,7 @@
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/operator.h"
 #include "tessera/tensor/tblob.h"
 
@@ -71,9 +72,6 @@ struct ReduceArguments {
   index_t NumOutputs() const;
   index_t NumReduced() const;  ///< the number of elements in each output
 };
-
-/// The axes of a reduction: reduced[i] tells whether axis i is.
-using ReducedAxes = std::array<bool, TShape::kMaxRank>;
 
 /// Reduces `in` over some axes into `out`, whose elements are in the order of the other axes. Sums
 /// of floating-point numbers are made of sums of blocks, so that their error grows slowly; results
