@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tessera/base/error.h"
+#include "tessera/base/dtype.h"
 #include "tessera/ops/property.h"
 #include "tessera/ops/table.h"
 
@@ -92,17 +92,6 @@ class ElementwiseProperty final : public ParameterizedProperty<Parameters> {
     return {{out_grad[0], in_grad[0]}};
   }
 };
-
-/// Returns the axis counted from the front. Throws Error(kInvalidArgument) that names the operator,
-/// `axis` and the shape if there is none.
-inline int NormalizedAxis(const OperatorProperty& property, index_t axis, const TShape& shape) {
-  const index_t rank = shape.ndim();
-  if (axis < -rank || axis >= rank) {
-    throw InvalidArgument(property.TypeString(), ": axis is ", axis, ", but data has shape ", shape,
-                          ", which has ", rank, " axes");
-  }
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
-}
 
 }  // namespace tessera::ops_internal
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"

@@ -15,6 +15,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"

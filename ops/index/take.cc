@@ -9,6 +9,7 @@
 // type, indices of any type; sums of 16-bit types in float32. Runs on the CPU.
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"

@@ -2,12 +2,45 @@
 #define TESSERA_OPS_LOOPS_AXES_H_
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tessera/base/tshape.h"
 
+namespace tessera {
+class OperatorProperty;
+}
+
+/// Axes as operators' parameters give them: a negative axis counts from the end. An operator's
+/// property checks them; the operator then asks for the positions without the property.
 namespace tessera::ops_internal {
+
+/// Returns an axis as a position in [0, rank). Requires: the axis is in [-rank, rank).
+int AxisPosition(int64_t axis, int rank);
+
+/// Returns the position of an axis, or none if there is no axis.
+std::optional<int> AxisPosition(std::optional<int64_t> axis, int rank);
+
+/// Returns the positions of axes, in their order.
+std::vector<int> AxisPositions(std::span<const int64_t> axes, int rank);
+
+/// Returns an axis as a position in [0, rank). Throws Error(kInvalidArgument) that names operator,
+/// parameter, axis and rank if it is not in [-rank, rank).
+int AxisPosition(const OperatorProperty& property, std::string_view parameter, int64_t axis,
+                 int rank);
+
+/// Returns an axis of `data` as a position. Throws Error(kInvalidArgument) that names operator,
+/// parameter, axis and shape if data has no such axis.
+int AxisPosition(const OperatorProperty& property, std::string_view parameter, int64_t axis,
+                 const TShape& data);
+
+/// Returns the positions of axes, in their order. Throws Error(kInvalidArgument) that names
+/// operator, parameter and axis if one is not in [-rank, rank) or is given twice.
+std::vector<int> AxisPositions(const OperatorProperty& property, std::string_view parameter,
+                               std::span<const int64_t> axes, int rank);
 
 /// The axes of a reduction: reduced[i] tells whether axis i is.
 using ReducedAxes = std::array<bool, TShape::kMaxRank>;

@@ -6,29 +6,6 @@
 
 namespace tessera::ops_internal {
 
-int AxisPosition(const OperatorProperty& property, std::string_view parameter, int64_t axis,
-                 int rank) {
-  if (axis < -rank || axis >= rank) {
-    throw InvalidArgument(property.TypeString(), ": parameter ", parameter, ": axis ", axis,
-                          " is not in [", -rank, ", ", rank, ") for an array of rank ", rank);
-  }
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
-}
-
-std::vector<int> AxisPositions(const OperatorProperty& property, std::string_view parameter,
-                               std::span<const int64_t> axes, int rank) {
-  std::vector<int> positions;
-  for (const int64_t axis : axes) {
-    const int position = AxisPosition(property, parameter, axis, rank);
-    if (std::find(positions.begin(), positions.end(), position) != positions.end()) {
-      throw InvalidArgument(property.TypeString(), ": parameter ", parameter, ": axis ", axis,
-                            " is given twice");
-    }
-    positions.push_back(position);
-  }
-  return positions;
-}
-
 std::vector<std::pair<std::string, DType>> DTypeChoices() {
   std::vector<std::pair<std::string, DType>> choices;
   for (const DType dtype :

@@ -99,16 +99,6 @@ bool RegisterMove(const TablePlace& place, std::string_view name, std::string_vi
   return true;
 }
 
-/// Returns an axis as a position in [0, rank); negative ones count from the end. Throws
-/// Error(kInvalidArgument) that names operator, parameter, axis and rank if it is not in
-/// [-rank, rank).
-int AxisPosition(const OperatorProperty& property, std::string_view parameter, int64_t axis,
-                 int rank);
-
-/// Returns the positions of `axes`, which must differ.
-std::vector<int> AxisPositions(const OperatorProperty& property, std::string_view parameter,
-                               std::span<const int64_t> axes, int rank);
-
 /// Returns the choices of a parameter that names an element type.
 std::vector<std::pair<std::string, DType>> DTypeChoices();
 

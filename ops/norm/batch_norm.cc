@@ -23,6 +23,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
@@ -55,7 +56,7 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
     TShape channels = TShape::OfRank(1);
     int axis = 0;
     if (in[kData].rank_known()) {
-      axis = NormalizedAxis(*this, this->param_.axis, in[kData]);
+      axis = AxisPosition(*this, "axis", this->param_.axis, in[kData]);
       channels[0] = in[kData][axis];
     }
     MergeEqualShapes(*this, {{"data's channels", &channels},

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <optional>
 
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
@@ -58,7 +59,7 @@ class LayerNormProperty final : public ParameterizedProperty<LayerNormParameters
       MergeEqualShapes(*this, {{"data's axis", &length}, {"gamma", &gamma}, {"beta", &beta}});
       return false;
     }
-    const int axis = NormalizedAxis(*this, param_.axis, data);
+    const int axis = AxisPosition(*this, "axis", param_.axis, data);
     length[0] = data[axis];
     MergeEqualShapes(*this, {{"data's axis", &length}, {"gamma", &gamma}, {"beta", &beta}});
     data[axis] = length[0];

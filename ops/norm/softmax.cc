@@ -18,6 +18,7 @@
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
@@ -398,7 +399,7 @@ class SoftmaxProperty : public ParameterizedProperty<SoftmaxParameters> {
       if (!param_.use_length || !(*in_shape)[1].rank_known()) return false;
       data = TShape::OfRank((*in_shape)[1].ndim() + 1);
     }
-    const int axis = NormalizedAxis(*this, param_.axis, data);
+    const int axis = AxisPosition(*this, "axis", param_.axis, data);
     if (param_.use_length) {
       std::vector<index_t> extents(data.begin(), data.end());
       extents.erase(extents.begin() + axis);
@@ -484,7 +485,7 @@ class SoftmaxActivationProperty final : public ParameterizedProperty<SoftmaxActi
     TShape& data = (*in_shape)[0];
     MergeEqualShapes(*this, {{"data", &data}, {"output", &(*out_shape)[0]}});
     if (!data.rank_known()) return false;
-    NormalizedAxis(*this, SoftmaxCall(param_).axis, data);
+    AxisPosition(*this, "axis", SoftmaxCall(param_).axis, data);
     return data.known();
   }
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,

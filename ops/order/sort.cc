@@ -19,6 +19,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/order/axis_rows.h"
 #include "tessera/ops/typed_operator.h"
@@ -130,7 +131,7 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
     MergeShape(*this, "output", &out, ordered);
     for (TShape& other : *out_shape) MergeShape(*this, "output", &other, out);
     if (!is_flat && data.rank_known()) {
-      const int axis = order().axis ? NormalizedAxis(*this, *order().axis, data) : -1;
+      const int axis = order().axis ? AxisPosition(*this, "axis", *order().axis, data) : -1;
       for (int d = 0; d < data.ndim(); ++d) {
         if (d != axis || ordered[d] == data[d]) data[d] = out[d];
       }
@@ -181,7 +182,7 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
     const int64_t k = order().k;
     if (!order().axis) return {k > 0 ? k : ProductOfExtents(*this, "data", data, 0, data.ndim())};
     TShape ordered = data;
-    if (k > 0) ordered[NormalizedAxis(*this, *order().axis, data)] = k;
+    if (k > 0) ordered[AxisPosition(*this, "axis", *order().axis, data)] = k;
     return ordered;
   }
 
@@ -189,7 +190,7 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
   void CheckCount(const TShape& data) const {
     index_t length = TShape::kUnknown;
     if (order().axis) {
-      length = data[NormalizedAxis(*this, *order().axis, data)];
+      length = data[AxisPosition(*this, "axis", *order().axis, data)];
     } else if (data.known()) {
       length = ProductOfExtents(*this, "data", data, 0, data.ndim());
     }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -48,7 +49,7 @@ class CumsumProperty final : public ParameterizedProperty<CumsumParameters> {
     TShape& out = (*out_shape)[0];
     if (param_.axis) {
       MergeEqualShapes(*this, {{"a", &data}, {"output", &out}});
-      if (data.rank_known()) NormalizedAxis(*this, *param_.axis, data);
+      if (data.rank_known()) AxisPosition(*this, "axis", *param_.axis, data);
     } else {
       const index_t size =
           data.rank_known() ? ProductOfExtents(*this, "a", data, 0, data.ndim()) : TShape::kUnknown;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/loops/reduce_function.h"
 #include "tessera/ops/loops/reducers.h"

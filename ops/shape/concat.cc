@@ -8,6 +8,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
 
 namespace tessera {

@@ -10,6 +10,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/host_device.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/tensor/device/parallel.h"

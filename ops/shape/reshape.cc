@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_builder.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
 
 namespace tessera {

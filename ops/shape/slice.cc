@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
 
 namespace tessera {
