@@ -404,8 +404,7 @@ struct RepeatParameters {
 Dimensions DimensionsOf(const RepeatParameters& param, const TShape& in, const TShape&) {
   Dimensions dimensions;
   for (const index_t extent : in) dimensions.push_back({extent, false});
-  const int64_t rank = in.ndim();
-  const int64_t axis = param.axis ? (*param.axis < 0 ? *param.axis + rank : *param.axis) : rank - 1;
+  const int axis = AxisPosition(param.axis, in.ndim()).value_or(in.ndim() - 1);
   dimensions.insert(dimensions.begin() + (axis + 1), {param.repeats, true});
   return dimensions;
 }

@@ -160,8 +160,7 @@ template <bool kForward>
 void MoveConcat(const MoveCall<ConcatParameters>& call, std::span<const TBlob> from,
                 std::span<const OpReqType> req, std::span<const TBlob> to) {
   if (kForward && req[0] == kNullOp) return;
-  const int rank = call.in_shape[0].ndim();
-  const int axis = static_cast<int>(call.param.dim < 0 ? call.param.dim + rank : call.param.dim);
+  const int axis = AxisPosition(call.param.dim, call.in_shape[0].ndim());
   const TBlob& whole = kForward ? to[0] : from[0];
   index_t begin = 0;
   for (size_t i = 0; i < call.in_shape.size(); ++i) {
@@ -230,8 +229,7 @@ template <bool kForward>
 void MoveStack(const MoveCall<StackParameters>& call, std::span<const TBlob> from,
                std::span<const OpReqType> req, std::span<const TBlob> to) {
   if (kForward && req[0] == kNullOp) return;
-  const int rank = call.in_shape[0].ndim() + 1;
-  const int axis = static_cast<int>(call.param.axis < 0 ? call.param.axis + rank : call.param.axis);
+  const int axis = AxisPosition(call.param.axis, call.in_shape[0].ndim() + 1);
   const TShape shape = WithAxis(call.in_shape[0], axis, 1);
   for (size_t i = 0; i < call.in_shape.size(); ++i) {
     const auto begin = static_cast<index_t>(i);
@@ -435,8 +433,7 @@ template <bool kForward>
 void MoveSliceChannel(const MoveCall<SliceChannelParameters>& call, std::span<const TBlob> from,
                       std::span<const OpReqType> req, std::span<const TBlob> to) {
   const auto& param = call.param;
-  const int axis =
-      static_cast<int>(param.axis < 0 ? param.axis + call.in_shape[0].ndim() : param.axis);
+  const int axis = AxisPosition(param.axis, call.in_shape[0].ndim());
   MoveSplit<kForward>(axis, param.squeeze_axis,
                       EqualBegins(call.in_shape[0][axis], param.num_outputs), call.context, from,
                       req, to);
@@ -446,8 +443,7 @@ template <bool kForward>
 void MoveSplitV2(const MoveCall<SplitV2Parameters>& call, std::span<const TBlob> from,
                  std::span<const OpReqType> req, std::span<const TBlob> to) {
   const auto& param = call.param;
-  const int axis =
-      static_cast<int>(param.axis < 0 ? param.axis + call.in_shape[0].ndim() : param.axis);
+  const int axis = AxisPosition(param.axis, call.in_shape[0].ndim());
   MoveSplit<kForward>(axis, param.squeeze_axis, SplitV2Begins(param, call.in_shape[0][axis]),
                       call.context, from, req, to);
 }

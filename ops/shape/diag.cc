@@ -111,14 +111,12 @@ class DiagProperty final : public MoveProperty<DiagParameters> {
   }
 };
 
-int Position(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
-
 /// Moves diagonals of `matrices` to `vectors`, or back.
 void MoveDiagonals(const DiagParameters& param, int rank, bool to_vectors, const TBlob& from,
                    OpReqType req, const TBlob& to, const OpContext& context) {
   if (req == kNullOp) return;
-  const int axis1 = rank == 1 ? 0 : Position(param.axis1, rank);
-  const int axis2 = rank == 1 ? 1 : Position(param.axis2, rank);
+  const int axis1 = rank == 1 ? 0 : AxisPosition(param.axis1, rank);
+  const int axis2 = rank == 1 ? 1 : AxisPosition(param.axis2, rank);
   if (to_vectors) {
     Move(DiagonalOf(param, from, axis1, axis2), StridedView(to), req, context);
   } else {

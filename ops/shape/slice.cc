@@ -16,6 +16,7 @@ namespace tessera {
 namespace {
 
 using ops_internal::AxisPosition;
+using ops_internal::AxisPositions;
 using ops_internal::InferSameShape;
 using ops_internal::Move;
 using ops_internal::MoveCall;
@@ -227,8 +228,8 @@ AxisRange RangeOf(const SliceAxisParameters& param, index_t extent) {
 
 Ranges RangesOf(const SliceAxisParameters& param, std::span<const TShape> in_shape) {
   Ranges ranges = FullRanges(in_shape[0]);
-  const int64_t axis = param.axis < 0 ? param.axis + in_shape[0].ndim() : param.axis;
-  ranges[static_cast<size_t>(axis)] = RangeOf(param, in_shape[0][static_cast<int>(axis)]);
+  const int axis = AxisPosition(param.axis, in_shape[0].ndim());
+  ranges[static_cast<size_t>(axis)] = RangeOf(param, in_shape[0][axis]);
   return ranges;
 }
 
@@ -276,11 +277,9 @@ struct SliceLikeParameters {
 
 Ranges RangesOf(const SliceLikeParameters& param, std::span<const TShape> in_shape) {
   Ranges ranges = FullRanges(in_shape[0]);
+  const std::vector<int> axes = AxisPositions(param.axes, in_shape[0].ndim());
   for (int d = 0; d < in_shape[0].ndim(); ++d) {
-    const bool taken =
-        param.axes.empty() || std::any_of(param.axes.begin(), param.axes.end(), [&](int64_t axis) {
-          return axis == d || axis + in_shape[0].ndim() == d;
-        });
+    const bool taken = axes.empty() || std::find(axes.begin(), axes.end(), d) != axes.end();
     if (taken) ranges[static_cast<size_t>(d)].count = in_shape[1][d];
   }
   return ranges;
@@ -454,8 +453,8 @@ class ReverseProperty final : public MoveProperty<ReverseParameters> {
 
 Ranges RangesOf(const ReverseParameters& param, std::span<const TShape> in_shape) {
   Ranges ranges = FullRanges(in_shape[0]);
-  for (const int64_t axis : param.axis) {
-    AxisRange& range = ranges[static_cast<size_t>(axis < 0 ? axis + in_shape[0].ndim() : axis)];
+  for (const int axis : AxisPositions(param.axis, in_shape[0].ndim())) {
+    AxisRange& range = ranges[static_cast<size_t>(axis)];
     range.step = -range.step;
     range.begin = range.step < 0 ? range.count - 1 : 0;
   }

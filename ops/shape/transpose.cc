@@ -63,12 +63,9 @@ struct TransposeParameters {
 };
 
 std::vector<int> TransposeAxes(const TransposeParameters& param, int rank) {
+  if (!param.axes.empty()) return AxisPositions(param.axes, rank);
   std::vector<int> axes(static_cast<size_t>(rank));
   std::iota(axes.rbegin(), axes.rend(), 0);
-  for (size_t d = 0; d < param.axes.size(); ++d) {
-    const int64_t axis = param.axes[d];
-    axes[d] = static_cast<int>(axis < 0 ? axis + rank : axis);
-  }
   return axes;
 }
 
@@ -167,10 +164,8 @@ void SwapAxis(const MoveCall<SwapAxisParameters>& call, std::span<const TBlob> f
               std::span<const OpReqType> req, std::span<const TBlob> to) {
   if (req[0] == kNullOp) return;
   const int rank = call.in_shape[0].ndim();
-  const auto position = [rank](int64_t axis) {
-    return static_cast<int>(axis < 0 ? axis + rank : axis);
-  };
-  const auto axes = SwappedAxes(position(call.param.dim1), position(call.param.dim2), rank);
+  const std::vector<int> axes =
+      SwappedAxes(AxisPosition(call.param.dim1, rank), AxisPosition(call.param.dim2, rank), rank);
   Move(StridedView(from[0]).Permuted(axes), StridedView(to[0]), req[0], call.context);
 }
 
