@@ -74,10 +74,11 @@ class IndexArrayOperator final : public Operator {
  public:
   IndexArrayOperator(const IndexArrayParameters& param, std::span<const TShape> in_shape)
       : shape_(in_shape[0]) {
-    std::vector<int64_t> axes(static_cast<size_t>(shape_.ndim()));
-    std::iota(axes.begin(), axes.end(), 0);
-    for (const int64_t axis : param.axes.value_or(axes)) {
-      axes_.push_back(static_cast<int>(axis < 0 ? axis + shape_.ndim() : axis));
+    if (param.axes) {
+      axes_ = AxisPositions(*param.axes, shape_.ndim());
+    } else {
+      axes_.resize(static_cast<size_t>(shape_.ndim()));
+      std::iota(axes_.begin(), axes_.end(), 0);
     }
   }
   bool AcceptsAddTo() const override { return false; }

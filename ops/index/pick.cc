@@ -107,9 +107,7 @@ class PickOperator final : public Operator {
  public:
   PickOperator(const PickParameters& param, std::span<const TShape> in_shape)
       : mode_(param.mode),
-        tables_(RowTables::Along(
-            in_shape[0],
-            static_cast<int>(*param.axis < 0 ? *param.axis + in_shape[0].ndim() : *param.axis))) {}
+        tables_(RowTables::Along(in_shape[0], AxisPosition(*param.axis, in_shape[0].ndim()))) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {

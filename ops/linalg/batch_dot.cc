@@ -12,6 +12,7 @@
 // more. Types: float32, float64, float16, bfloat16; the last two accumulate in float32.
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
@@ -69,12 +70,6 @@ struct GemmParameters {
   }
 };
 
-/// Returns the axis of the rows in an array of `rank` dimensions, which may be none of them.
-template <typename Parameters>
-int RowAxis(const Parameters& param, int rank) {
-  return static_cast<int>(param.axis < 0 ? param.axis + rank : param.axis);
-}
-
 template <typename Parameters, int kMinRank>
 class BatchedProductProperty : public MatrixProductProperty<Parameters> {
  public:
@@ -95,7 +90,7 @@ class BatchedProductProperty : public MatrixProductProperty<Parameters> {
       MergeShape(*this, value.name, value.shape, TShape::OfRank(rank));
     }
     const auto& param = this->param_;
-    const int row = RowAxis(param, rank), last = rank - 1;
+    const int row = AxisPosition(param.axis, rank), last = rank - 1;
     for (int i = 0; i < last; ++i) {
       if (i == row) continue;
       MeetExtents(*this, lhs(i), rhs(i));
@@ -182,10 +177,11 @@ const MapFunction kTimes = MakeMapFunction<op::mul, 2>();
 class GemmOperator final : public MatrixProductOperator {
  public:
   GemmOperator(const GemmParameters& param, std::span<const TShape> in_shape)
-      : MatrixProductOperator(
-            MatricesOf(in_shape[0], RowAxis(param, in_shape[0].ndim()), param.transpose_a),
-            MatricesOf(in_shape[1], RowAxis(param, in_shape[1].ndim()), param.transpose_b),
-            param.alpha),
+      : MatrixProductOperator(MatricesOf(in_shape[0], AxisPosition(param.axis, in_shape[0].ndim()),
+                                         param.transpose_a),
+                              MatricesOf(in_shape[1], AxisPosition(param.axis, in_shape[1].ndim()),
+                                         param.transpose_b),
+                              param.alpha),
         beta_(param.beta) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
@@ -210,10 +206,11 @@ template <typename Parameters>
 class BatchedProductOperator final : public MatrixProductOperator {
  public:
   BatchedProductOperator(const Parameters& param, std::span<const TShape> in_shape)
-      : MatrixProductOperator(
-            MatricesOf(in_shape[0], RowAxis(param, in_shape[0].ndim()), param.transpose_a),
-            MatricesOf(in_shape[1], RowAxis(param, in_shape[1].ndim()), param.transpose_b),
-            param.alpha) {}
+      : MatrixProductOperator(MatricesOf(in_shape[0], AxisPosition(param.axis, in_shape[0].ndim()),
+                                         param.transpose_a),
+                              MatricesOf(in_shape[1], AxisPosition(param.axis, in_shape[1].ndim()),
+                                         param.transpose_b),
+                              param.alpha) {}
 };
 
 [[maybe_unused]] const bool kBatchDot =

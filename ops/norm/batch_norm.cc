@@ -193,7 +193,8 @@ class PerChannel {
 template <typename Parameters>
 class BatchNormOperator final : public Operator {
  public:
-  explicit BatchNormOperator(const Parameters& param) : param_(param) {}
+  BatchNormOperator(const Parameters& param, std::span<const TShape> in_shape)
+      : param_(param), axis_(AxisPosition(param.axis, in_shape[kData].ndim())) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
@@ -213,7 +214,7 @@ class BatchNormOperator final : public Operator {
     const bool of_batch = context.is_train && !param_.use_global_stats;
     VisitComputedIn(in_data[kGamma].type_flag_, [&](auto one) {
       using T = decltype(one);
-      const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, Axis(in_data[kData]));
+      const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, axis_);
       const index_t n = rows.Length();
       const PerChannel<T> gamma(in_data[kGamma]), mean(out_data[kMean]), var(out_data[kVar]);
       const PerChannel<T> gamma_grad(in_grad[kGamma], req[kGamma]);
@@ -254,9 +255,6 @@ class BatchNormOperator final : public Operator {
   }
 
  private:
-  int Axis(const TBlob& data) const {
-    return static_cast<int>(param_.axis < 0 ? param_.axis + data.shape_.ndim() : param_.axis);
-  }
   template <typename T>
   __attribute__((always_inline)) static T Activated(T y) {
     if constexpr (Parameters::kRectifies) return y < T(0) ? T(0) : y;
@@ -274,7 +272,7 @@ class BatchNormOperator final : public Operator {
       throw Unimplemented("ndev is ", param_.ndev,
                           ", but a batch's statistics are those of one device");
     }
-    const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, Axis(in_data[kData]));
+    const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, axis_);
     const index_t n = rows.Length();
     const double momentum = static_cast<double>(param_.momentum);
     const PerChannel<T> gamma(in_data[kGamma]), beta(in_data[kBeta]);
@@ -313,7 +311,7 @@ class BatchNormOperator final : public Operator {
   template <typename T>
   void ForwardOfMoving(std::span<const TBlob> in_data, std::span<const OpReqType> req,
                        std::span<const TBlob> out_data) const {
-    const Shape<3> shape = in_data[kData].shape_.FlatTo3D(Axis(in_data[kData]));
+    const Shape<3> shape = in_data[kData].shape_.FlatTo3D(axis_);
     const index_t channels = shape[1];
     const PerChannel<T> gamma(in_data[kGamma]);
     const PerChannel<T> moving_mean(in_data[kMovingMean]), moving_var(in_data[kMovingVar]);
@@ -367,6 +365,7 @@ class BatchNormOperator final : public Operator {
   static constexpr index_t kShortRow = 4096;
 
   const Parameters param_;
+  const int axis_;  ///< the axis of channels
 };
 
 /// Registers one of the operators under `name` and returns true.

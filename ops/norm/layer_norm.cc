@@ -152,11 +152,12 @@ class RowSums {
 
 class LayerNormOperator final : public Operator {
  public:
-  explicit LayerNormOperator(const LayerNormParameters& param) : param_(param) {}
+  LayerNormOperator(const LayerNormParameters& param, std::span<const TShape> in_shape)
+      : param_(param), axis_(AxisPosition(param.axis, in_shape[0].ndim())) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    const RowLayout rows = Rows(in_data[0].shape_);
+    const RowLayout rows = RowLayout::Along(in_data[0].shape_, axis_);
     const index_t n = rows.Length();
     const double eps = static_cast<double>(param_.eps);
     RowCall call(rows);
@@ -182,7 +183,7 @@ class LayerNormOperator final : public Operator {
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob>, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    const RowLayout rows = Rows(in_data[0].shape_);
+    const RowLayout rows = RowLayout::Along(in_data[0].shape_, axis_);
     const index_t n = rows.Length();
     const double eps = static_cast<double>(param_.eps);
     const bool sums_wanted = req[1] != kNullOp || req[2] != kNullOp;
@@ -214,12 +215,8 @@ class LayerNormOperator final : public Operator {
   }
 
  private:
-  RowLayout Rows(const TShape& shape) const {
-    return RowLayout::Along(
-        shape, static_cast<int>(param_.axis < 0 ? param_.axis + shape.ndim() : param_.axis));
-  }
-
   const LayerNormParameters param_;
+  const int axis_;
 };
 
 [[maybe_unused]] const bool kRegistered =

@@ -79,10 +79,6 @@ struct SoftmaxCall {
         axis(param.axis) {}
   explicit SoftmaxCall(const SoftmaxActivationParameters& param)
       : axis(param.mode == ActivationMode::kInstance ? -1 : 1) {}
-
-  RowLayout Rows(const TShape& shape) const {
-    return RowLayout::Along(shape, static_cast<int>(axis < 0 ? axis + shape.ndim() : axis));
-  }
 };
 
 constexpr index_t kBlock = 512;
@@ -302,12 +298,13 @@ class Lengths {
 
 class SoftmaxOperator : public Operator {
  public:
-  explicit SoftmaxOperator(const SoftmaxCall& call) : call_(call) {}
+  SoftmaxOperator(const SoftmaxCall& call, std::span<const TShape> in_shape)
+      : call_(call), axis_(AxisPosition(call.axis, in_shape[0].ndim())) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp || in_data[0].Size() == 0) return;
-    const RowLayout rows = call_.Rows(in_data[0].shape_);
+    const RowLayout rows = RowLayout::Along(in_data[0].shape_, axis_);
     const index_t n = rows.Length();
     const Lengths lengths(call_, in_data, n);
     RowCall call(rows);
@@ -333,7 +330,7 @@ class SoftmaxOperator : public Operator {
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp || in_grad[0].Size() == 0) return;
-    const RowLayout rows = call_.Rows(out_data[0].shape_);
+    const RowLayout rows = RowLayout::Along(out_data[0].shape_, axis_);
     const index_t n = rows.Length();
     const Lengths lengths(call_, in_data, n);
     RowCall call(rows);
@@ -356,17 +353,20 @@ class SoftmaxOperator : public Operator {
 
  private:
   const SoftmaxCall call_;
+  const int axis_;
 };
 
 template <Kind kKind>
 class SoftmaxOf final : public SoftmaxOperator {
  public:
-  explicit SoftmaxOf(const SoftmaxParameters& param) : SoftmaxOperator(SoftmaxCall(kKind, param)) {}
+  SoftmaxOf(const SoftmaxParameters& param, std::span<const TShape> in_shape)
+      : SoftmaxOperator(SoftmaxCall(kKind, param), in_shape) {}
 };
 class SoftmaxActivationOperator final : public SoftmaxOperator {
  public:
-  explicit SoftmaxActivationOperator(const SoftmaxActivationParameters& param)
-      : SoftmaxOperator(SoftmaxCall(param)) {}
+  SoftmaxActivationOperator(const SoftmaxActivationParameters& param,
+                            std::span<const TShape> in_shape)
+      : SoftmaxOperator(SoftmaxCall(param), in_shape) {}
 };
 
 /// Builds the gradient in the output y.

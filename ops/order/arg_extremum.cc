@@ -187,7 +187,8 @@ class Search {
 template <typename Parameters, bool kLargest>
 class ArgExtremumOperator final : public Operator {
  public:
-  explicit ArgExtremumOperator(const Parameters& param) : axis_(param.axis) {}
+  ArgExtremumOperator(const Parameters& param, std::span<const TShape> in_shape)
+      : axis_(AxisPosition(param.axis, in_shape[0].ndim())) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
@@ -205,7 +206,7 @@ class ArgExtremumOperator final : public Operator {
                 std::span<const TBlob>) override {}
 
  private:
-  const std::optional<int64_t> axis_;
+  const std::optional<int> axis_;
 };
 
 [[maybe_unused]] const bool kArgmax =

@@ -17,13 +17,10 @@ struct AxisRows {
   index_t n = 1;      ///< the length of a row
   index_t inner = 1;  ///< the distance of a row's neighbours, in elements
 
-  /// The rows of an array along `axis`, which may count from the end; without an axis, one row of
-  /// all elements.
-  static AxisRows Of(const TShape& shape, std::optional<int64_t> axis) {
+  /// The rows of an array along `axis`; without an axis, one row of all elements.
+  static AxisRows Of(const TShape& shape, std::optional<int> axis) {
     if (!axis) return {1, shape.Size(), 1};
-    const int position = static_cast<int>(*axis < 0 ? *axis + shape.ndim() : *axis);
-    return {shape.ProdShape(0, position), shape[position],
-            shape.ProdShape(position + 1, shape.ndim())};
+    return {shape.ProdShape(0, *axis), shape[*axis], shape.ProdShape(*axis + 1, shape.ndim())};
   }
   index_t NumRows() const { return outer * inner; }
   /// Returns the position of a row's first element.

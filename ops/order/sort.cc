@@ -273,13 +273,14 @@ void LoadStrided(const TBlob& array, index_t first, index_t stride, index_t n, T
 
 class OrderOperator final : public Operator {
  public:
-  explicit OrderOperator(const Order& order) : order_(order) {}
+  OrderOperator(const Order& order, std::span<const TShape> in_shape)
+      : order_(order), axis_(AxisPosition(order.axis, in_shape[0].ndim())) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     const TBlob& data = in_data[0];
     if (data.shape_.Size() == 0) return;
-    const AxisRows rows = AxisRows::Of(data.shape_, order_.axis);
+    const AxisRows rows = AxisRows::Of(data.shape_, axis_);
     DType dtype = data.type_flag_;
     if (rows.n >= int64_t{1} << 32 && dtype != DType::kInt64) dtype = DType::kFloat64;
     VisitComparedIn(dtype, [&](auto zero) {
@@ -295,7 +296,7 @@ class OrderOperator final : public Operator {
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp || in_grad[0].shape_.Size() == 0) return;
-    const AxisRows rows = AxisRows::Of(in_grad[0].shape_, order_.axis);
+    const AxisRows rows = AxisRows::Of(in_grad[0].shape_, axis_);
     VisitComparedIn(in_grad[0].type_flag_, [&](auto zero) {
       using T = decltype(zero);
       ParallelFor(rows.NumRows(), StepsPerTask(rows.n, 4), [&](index_t begin, index_t end) {
@@ -366,6 +367,7 @@ class OrderOperator final : public Operator {
   }
 
   const Order order_;
+  const std::optional<int> axis_;
 };
 
 [[maybe_unused]] const bool kSort =

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/quantization/quantized_property.h"
@@ -89,7 +90,9 @@ class QuantizedBatchNormProperty final : public QuantizedProperty<QuantizedBatch
 
 class QuantizedBatchNormOperator final : public Operator {
  public:
-  explicit QuantizedBatchNormOperator(const QuantizedBatchNormParameters& param) : param_(param) {}
+  QuantizedBatchNormOperator(const QuantizedBatchNormParameters& param,
+                             std::span<const TShape> in_shape)
+      : param_(param), axis_(AxisPosition(param.axis, in_shape[kData].ndim())) {}
   bool AcceptsAddTo() const override { return false; }
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
@@ -111,12 +114,10 @@ class QuantizedBatchNormOperator final : public Operator {
   void Normalize(std::span<const TBlob> in_data, const TBlob& out) const {
     constexpr index_t kBlock = 256;
     const TShape& shape = in_data[kData].shape_;
-    const int rank = shape.ndim();
-    const int axis = static_cast<int>(param_.axis < 0 ? param_.axis + rank : param_.axis);
-    const index_t channels = shape[axis], width = shape.ProdShape(axis + 1, rank);
+    const index_t channels = shape[axis_], width = shape.ProdShape(axis_ + 1, shape.ndim());
     const auto* const data = static_cast<const T*>(in_data[kData].dptr_);
     auto* const to = static_cast<int8_t*>(out.dptr_);
-    const index_t rows = shape.ProdShape(0, axis + 1);
+    const index_t rows = shape.ProdShape(0, axis_ + 1);
     ParallelFor(rows, StepsPerTask(width), [&](index_t begin, index_t end) {
       float block[kBlock];
       for (index_t row = begin; row < end; ++row) {
@@ -146,6 +147,7 @@ class QuantizedBatchNormOperator final : public Operator {
   }
 
   const QuantizedBatchNormParameters param_;
+  const int axis_;  ///< the axis of channels
 };
 
 [[maybe_unused]] const bool kRegistered =

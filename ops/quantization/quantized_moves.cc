@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/quantization/quantized_property.h"
@@ -190,8 +191,9 @@ class QuantizedConcatProperty final : public QuantizedProperty<QuantizedConcatPa
 
 class QuantizedConcatOperator final : public Operator {
  public:
-  explicit QuantizedConcatOperator(const QuantizedConcatParameters& param)
-      : count_(static_cast<size_t>(param.num_args)), dim_(param.dim) {}
+  QuantizedConcatOperator(const QuantizedConcatParameters& param, std::span<const TShape> in_shape)
+      : count_(static_cast<size_t>(param.num_args)),
+        axis_(AxisPosition(param.dim, in_shape[0].ndim())) {}
   bool AcceptsAddTo() const override { return false; }
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
@@ -215,10 +217,9 @@ class QuantizedConcatOperator final : public Operator {
   /// dimensions from dim on. Returns the number of the input's elements in a row.
   index_t Place(const TBlob& in, float range, const TBlob& out, float out_range,
                 index_t first) const {
-    const int axis = static_cast<int>(dim_ < 0 ? dim_ + out.shape_.ndim() : dim_);
-    const index_t rows = out.shape_.ProdShape(0, axis);
-    const index_t width = in.shape_.ProdShape(axis, in.shape_.ndim());
-    const index_t out_width = out.shape_.ProdShape(axis, out.shape_.ndim());
+    const index_t rows = out.shape_.ProdShape(0, axis_);
+    const index_t width = in.shape_.ProdShape(axis_, in.shape_.ndim());
+    const index_t out_width = out.shape_.ProdShape(axis_, out.shape_.ndim());
     const bool equal = in.type_flag_ == out.type_flag_ && range == out_range;
     const float factor =
         equal ? 1 : CodeOfOne(out.type_flag_, out_range) / CodeOfOne(in.type_flag_, range);
@@ -232,7 +233,7 @@ class QuantizedConcatOperator final : public Operator {
   }
 
   const size_t count_;
-  const int64_t dim_;
+  const int axis_;
 };
 
 [[maybe_unused]] const bool kFlatten =

@@ -168,7 +168,8 @@ class RunningSums {
 
 class CumsumOperator final : public Operator {
  public:
-  explicit CumsumOperator(const CumsumParameters& param) : param_(param) {}
+  CumsumOperator(const CumsumParameters& param, std::span<const TShape> in_shape)
+      : axis_(AxisPosition(param.axis, in_shape[0].ndim())) {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
@@ -185,11 +186,9 @@ class CumsumOperator final : public Operator {
            bool from_end) const {
     if (req == kNullOp) return;
     index_t n = data.Size(), inner = 1;
-    if (param_.axis) {
-      const int axis =
-          static_cast<int>(*param_.axis < 0 ? *param_.axis + data.ndim() : *param_.axis);
-      n = data[axis];
-      inner = data.ProdShape(axis + 1, data.ndim());
+    if (axis_) {
+      n = data[*axis_];
+      inner = data.ProdShape(*axis_ + 1, data.ndim());
     }
     if (IsReal(out.type_flag_)) {
       RunningSums<double>(in, out, req, n, inner, from_end).Run();
@@ -198,7 +197,7 @@ class CumsumOperator final : public Operator {
     }
   }
 
-  const CumsumParameters param_;
+  const std::optional<int> axis_;
 };
 
 [[maybe_unused]] const bool kRegistered = RegisterTypedOperator<CumsumProperty, CumsumOperator>(
