@@ -4,14 +4,15 @@
 #include <numeric>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 
 namespace tessera::graph {
 namespace {
 
-constexpr int kNone = -1;
+using base_internal::At;
 
-size_t At(int index) { return static_cast<size_t>(index); }
+constexpr int kNone = -1;
 
 std::vector<int> Count(int first, int count) {
   std::vector<int> ids(At(count));

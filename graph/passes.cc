@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/graph/dump.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
@@ -17,7 +18,7 @@
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 /// A graph on its way through the passes. Gradients are outputs behind the graph's own, until the
 /// end.

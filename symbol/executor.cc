@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
@@ -14,6 +15,7 @@
 
 namespace tessera {
 
+using base_internal::At;
 using graph::GraphShapes;
 using graph::GraphTypes;
 using graph::IndexedGraph;
@@ -22,8 +24,6 @@ using symbol_internal::ExecutorDevices;
 using symbol_internal::GraphExecutor;
 
 namespace {
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 /// Throws unless `array` fits the graph's variable `name`.
 void CheckArray(const char* what, const std::string& name, const NDArray& array,

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
@@ -15,7 +16,7 @@
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 /// Returns a node of the gradient of `node`, whose `ctx_group` it gets, so that both are computed
 /// on one device.

@@ -6,10 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "tessera/base/at.h"
+
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 int64_t Aligned(int64_t size_bytes) {
   return (size_bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment *

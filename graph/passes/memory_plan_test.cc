@@ -11,12 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 struct Planned {
   Program program;

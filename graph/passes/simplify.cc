@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/graph/passes/rewrite.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/registry.h"
@@ -16,7 +17,7 @@
 namespace tessera::graph {
 namespace {
 
-size_t At(int64_t index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 template <typename T>
 T Parameter(const Node& node, const char* name) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/gradient.h"
@@ -16,7 +17,7 @@
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 std::shared_ptr<Node> Apply(std::string_view op, std::string name, NodeEntry input) {
   return MakeNode(OperatorRegistry::Get().Create(op, {}), std::move(name), {std::move(input)}).node;

@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 
 namespace tessera::graph {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 bool IsKnown(const TShape& shape) { return shape.known(); }
 bool IsKnown(DType dtype) { return dtype != DType::kUnknown; }

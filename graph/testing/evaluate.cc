@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
@@ -18,12 +19,11 @@
 namespace tessera::graph_testing {
 namespace {
 
+using base_internal::At;
 using graph::BackwardProperty;
 using graph::IndexedGraph;
 using graph::Node;
 using graph::NodeEntry;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 /// Workspace. There are no random numbers.
 class Workspace final : public Resource {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
@@ -20,6 +21,7 @@
 namespace tessera::autograd {
 namespace {
 
+using base_internal::At;
 using graph::BackwardProperty;
 using graph::IndexedGraph;
 using graph::Node;
@@ -34,8 +36,6 @@ using ndarray_internal::PushCall;
 using ndarray_internal::RecordBackward;
 using ndarray_internal::RecordedNode;
 using ndarray_internal::SavedArray;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 NDArray Filled(const TShape& shape, Device device, DType dtype, float value) {
   NDArray array(shape, device, dtype, /*delay_alloc=*/true, "gradient");

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/memory/device_runtime.h"
@@ -15,7 +16,7 @@
 namespace tessera::ndarray_internal {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 std::string Join(std::span<const std::string> names) {
   std::string joined;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/ndarray/call/finite_check.h"
@@ -20,6 +21,7 @@
 namespace tessera {
 namespace {
 
+using base_internal::At;
 using graph::BackwardProperty;
 
 std::atomic<CallObserver*> call_observer{nullptr};
@@ -29,8 +31,6 @@ int64_t SteadyNs() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 // A call that may block holds a thread while it runs.
 constexpr size_t kMaxBlockingCalls = 16;

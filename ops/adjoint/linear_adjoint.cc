@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/registry.h"
@@ -25,6 +26,8 @@
 
 namespace tessera {
 namespace {
+
+using base_internal::At;
 
 struct AdjointParameters {
   std::string op;
@@ -40,8 +43,6 @@ struct AdjointParameters {
                     "linear in all with a gradient together");
   }
 };
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
  public:

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/convert_row.h"
@@ -32,11 +33,10 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: elements and registration
+using base_internal::At;
 
 using Complex = std::complex<double>;
 using ComplexRow = std::vector<Complex>;
-
-size_t At(index_t i) { return static_cast<size_t>(i); }
 
 /// Returns a * b. The operator of std::complex looks for infinite factors, which takes longer.
 Complex Product(const Complex& a, const Complex& b) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/move.h"
@@ -12,10 +13,10 @@
 namespace tessera::ops_internal {
 namespace {
 
+using base_internal::At;
+
 // The positions that are read at a time.
 constexpr index_t kBlock = 256;
-
-size_t At(index_t i) { return static_cast<size_t>(i); }
 
 const char* Element(const TBlob& blob, index_t i, index_t size_bytes) {
   return static_cast<const char*>(blob.dptr_) + i * size_bytes;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/tensor/device/parallel.h"
@@ -11,10 +12,9 @@
 namespace tessera::ops_internal {
 namespace {
 
+using base_internal::At;
 using tensor_internal::ParallelForLines;
 using tensor_internal::TaskPlan;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 // The elements that are converted or gathered at a time. The blocks of all operands and of the
 // output stay within the first cache.

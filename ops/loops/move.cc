@@ -7,13 +7,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 // The elements that a block of two dimensions has at most. Blocks are what threads share.
 constexpr index_t kBlock = 8192;

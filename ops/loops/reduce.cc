@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/tensor/device/parallel.h"
@@ -11,9 +12,9 @@
 namespace tessera::ops_internal {
 namespace {
 
-using Dimension = ReduceArguments::Dimension;
+using base_internal::At;
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using Dimension = ReduceArguments::Dimension;
 
 // The elements that are folded at once, and converted where their type is another one.
 constexpr index_t kPiece = 1024;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/tensor/device/parallel.h"
@@ -11,6 +12,8 @@
 
 namespace tessera::ops_internal {
 namespace {
+
+using base_internal::At;
 
 // Neighbouring rows that are copied together: a cache line of floats.
 constexpr index_t kTile = 16;
@@ -128,8 +131,6 @@ class RowCall::Range {
   }
 
  private:
-  static size_t At(int index) { return static_cast<size_t>(index); }
-
   /// Returns whether a row of an array of `dtype` lies in memory as the body takes it.
   bool IsDirect(DType dtype) const {
     return dtype == kDTypeOf<T> && layout_.segments == 1 && layout_.num_inner == 1;
@@ -243,7 +244,6 @@ class RowCall::Tiles {
   }
 
  private:
-  static size_t At(int index) { return static_cast<size_t>(index); }
   static bool Overwrites(const Output& out) {
     return out.req == kWriteTo || out.req == kWriteInplace;
   }

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/loops/convert_row.h"
@@ -34,6 +35,7 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: rows and registration
+using base_internal::At;
 
 struct CtcLossParameters {
   bool use_data_lengths = false;
@@ -109,8 +111,6 @@ class CtcLossProperty final : public ParameterizedProperty<CtcLossParameters> {
     return {{out_data[1], in_grad[0]}};
   }
 };
-
-size_t At(index_t i) { return static_cast<size_t>(i); }
 
 constexpr double kLogZero = -std::numeric_limits<double>::infinity();
 

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
@@ -39,10 +40,9 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: elements and registration
+using base_internal::At;
 
 using Doubles = std::vector<double>;
-
-size_t At(index_t i) { return static_cast<size_t>(i); }
 
 enum Input { kLda, kAlpha, kBeta, kState, kLags, kMarks, kValidLength, kMaxTime };
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
@@ -15,7 +16,7 @@
 namespace tessera::ops_internal {
 namespace {
 
-constexpr size_t At(index_t i) { return static_cast<size_t>(i); }
+using base_internal::At;
 
 /// The elements [begin, end) of a window along one axis, and its extent up to the padding's end.
 struct AxisWindow {

@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
@@ -43,6 +44,7 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: elements and registration
+using base_internal::At;
 
 double LogGamma(double x) { return op::lgamma::Map(x); }
 double Digamma(double x) { return op::digamma::Map(x); }
@@ -335,8 +337,6 @@ class DensityOperator final : public Operator {
   using Doubles = std::vector<double>;
   static constexpr size_t kCount = D::kParameters.size();
   static constexpr index_t kCost = 40;  // of a sample's number
-
-  static size_t At(index_t i) { return static_cast<size_t>(i); }
 
   /// The arrays as `rows` distributions with `each` samples of `classes` numbers; a buffer holds
   /// `block` samples.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/ops/testing/encoding.h"
@@ -14,13 +15,13 @@
 namespace tessera::ops_testing {
 namespace {
 
+using base_internal::At;
+
 // The bytes of an output before it is written: a NaN in every type.
 constexpr std::byte kUnset{0xFF};
 
 // The error of differences of the reference.
 constexpr double kDifferenceTolerance = 1e-7;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 /// Values of head gradients, of old contents, and of inputs for which a case says nothing.
 Fill DefaultFill(DType dtype) { return IsReal(dtype) ? Fill() : Fill::Integers(0, 9); }

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
@@ -29,6 +30,7 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: rows and registration
+using base_internal::At;
 
 struct CorrelationParameters {
   int64_t kernel_size = 1;
@@ -326,8 +328,6 @@ class CorrelationOperator final : public Operator {
       }
     });
   }
-
-  static size_t At(index_t i) { return static_cast<size_t>(i); }
 
   /// Calls visit(row of data1, row of data2, j) for the rows that make row y of the output, with
   /// the number j of the displacement between them.

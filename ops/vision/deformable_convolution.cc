@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
@@ -37,6 +38,7 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: windows and registration
+using base_internal::At;
 
 struct DeformableConvolutionParameters {
   static constexpr bool kHasMask = false;
@@ -220,8 +222,6 @@ class DeformableConvolutionOperator final : public Operator {
  private:
   using Arg = ArgumentsOf<Parameters>;
 
-  static size_t Count(index_t i) { return static_cast<size_t>(i); }
-
   MovedTapsGeometry Geometry(const TShape& data, const TShape& out) const {
     return MovedTapsGeometry("DeformableConvolution", param_, data, out);
   }
@@ -237,18 +237,18 @@ class DeformableConvolutionOperator final : public Operator {
     const TShape& shape = in_data[0].shape_;
     const MovedTapsGeometry g = Geometry(shape, out.shape_);
     const Elements<T> data(in_data[Arg::kData]), weight(in_data[Arg::kWeight]);
-    std::vector<T> biases(Count(g.filters), T(0));
+    std::vector<T> biases(At(g.filters), T(0));
     if (!param_.no_bias) {
       const TBlob& bias = in_data[Arg::kBias];
       LoadRow(bias.dptr_, bias.type_flag_, 1, g.filters, biases.data());
     }
     const bool empty = shape.Size() == 0;
     MovedTaps<T> taps = Taps<T>(g, in_data);
-    std::vector<T> columns(Count(empty ? 0 : g.Rows() * g.positions)),
-        sums(Count(g.filters * g.positions));
+    std::vector<T> columns(At(empty ? 0 : g.Rows() * g.positions)),
+        sums(At(g.filters * g.positions));
     for (index_t n = 0; n < g.batch; ++n) {
       for (index_t f = 0; f < g.filters; ++f) {
-        std::fill_n(sums.data() + f * g.positions, g.positions, biases[Count(f)]);
+        std::fill_n(sums.data() + f * g.positions, g.positions, biases[At(f)]);
       }
       if (!empty) {
         taps.Move(n);
@@ -280,8 +280,8 @@ class DeformableConvolutionOperator final : public Operator {
     const MovedTapsGeometry g = Geometry(in_data[0].shape_, out_grad.shape_);
     const Elements<T> data(in_data[Arg::kData]), weight(in_data[Arg::kWeight]), head(out_grad);
     MovedTaps<T> taps = Taps<T>(g, in_data);
-    std::vector<T> columns(Count(g.Rows() * g.positions));
-    std::vector<T> of_weight(Count(g.filters * g.GroupRows()), T(0));
+    std::vector<T> columns(At(g.Rows() * g.positions));
+    std::vector<T> of_weight(At(g.filters * g.GroupRows()), T(0));
     const OpReqType weight_req = req[Arg::kWeight];
     const bool moves = std::any_of(req.begin(), req.begin() + Arg::kWeight,
                                    [](OpReqType r) { return r != kNullOp; });

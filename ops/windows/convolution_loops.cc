@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/tensor/device/parallel.h"
@@ -13,6 +14,7 @@
 namespace tessera::ops_internal {
 namespace {
 
+using base_internal::At;
 using tensor_internal::Gemm;
 using tensor_internal::PlaneWindow;
 
@@ -400,7 +402,6 @@ class Products {
 
  private:
   static constexpr index_t kSize = sizeof(A);
-  static constexpr size_t At(index_t i) { return static_cast<size_t>(i); }
   template <typename T>
   static constexpr DType DTypeOf() {
     return std::is_same_v<T, double> ? DType::kFloat64 : DType::kFloat32;

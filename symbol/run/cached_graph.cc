@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
@@ -18,6 +19,7 @@
 
 namespace tessera::symbol_internal {
 
+using base_internal::At;
 using graph::GraphShapes;
 using graph::GraphTypes;
 using graph::IndexedGraph;
@@ -30,8 +32,6 @@ using graph::Value;
 using graph::ValueKind;
 
 namespace {
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 // States beyond this number are freed after a call. They serve calls that overlap.
 constexpr size_t kMaxIdleStates = 8;

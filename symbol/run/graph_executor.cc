@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/passes.h"
@@ -14,6 +15,7 @@
 
 namespace tessera::symbol_internal {
 
+using base_internal::At;
 using graph::GraphShapes;
 using graph::GraphTypes;
 using graph::IndexedGraph;
@@ -25,8 +27,6 @@ using graph::Value;
 using graph::ValueKind;
 
 namespace {
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 std::vector<std::string> NamesOf(const IndexedGraph& graph, const std::vector<int>& nodes) {
   std::vector<std::string> names;

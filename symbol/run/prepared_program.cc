@@ -4,9 +4,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/base/at.h"
+
 namespace tessera::symbol_internal {
 namespace {
 
+using base_internal::At;
 using graph::kNoValue;
 using graph::MemoryPlan;
 using graph::Program;
@@ -20,8 +23,6 @@ constexpr int64_t kShortStepElements = int64_t{1} << 16;
 // Bounds the time for which a segment keeps other operations from results that it has already
 // computed.
 constexpr int kMaxSteps = 16;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 void SortUnique(std::vector<int>* list) {
   std::sort(list->begin(), list->end());

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/ops/registry.h"
@@ -18,6 +19,7 @@
 namespace tessera::symbol_internal {
 namespace {
 
+using base_internal::At;
 using graph::IndexedGraph;
 using graph::kNoValue;
 using graph::MemoryPlan;
@@ -27,8 +29,6 @@ using graph::Program;
 using graph::Step;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 NodeEntry Apply(std::string_view op, const std::vector<NodeEntry>& inputs,
                 const ParameterMap& parameters = {}) {

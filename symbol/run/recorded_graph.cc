@@ -4,12 +4,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/imperative.h"
 
 namespace tessera::symbol_internal {
 
+using base_internal::At;
 using graph::Program;
 using graph::Value;
 using graph::ValueKind;
@@ -17,8 +19,6 @@ using ndarray_internal::ArrayAccess;
 using ndarray_internal::ArrayMemory;
 
 namespace {
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 /// Gives each of several gradients that are one array memory of its own, except for the first, and
 /// adds the others at the end.

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 
 namespace tessera::symbol_internal {
 namespace {
 
+using base_internal::At;
 using graph::kNoValue;
 using ndarray_internal::ArrayAccess;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 /// The real variables of a segment's operation.
 struct OperationVariables {

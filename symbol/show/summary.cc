@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
@@ -16,13 +17,12 @@
 namespace tessera {
 namespace {
 
+using base_internal::At;
 using graph::IndexedGraph;
 using graph::Node;
 using graph::NodeEntry;
 using symbol_internal::SaturatedProduct;
 using symbol_internal::SaturatedSum;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 class Summarizer {
  public:

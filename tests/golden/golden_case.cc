@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "nlohmann/json.hpp"
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/serialization.h"
@@ -18,6 +19,8 @@
 
 namespace tessera {
 namespace {
+
+using base_internal::At;
 
 using Arrays = std::map<std::string, NDArray>;
 
@@ -142,7 +145,6 @@ class GoldenCase {
   }
 
  private:
-  static size_t At(int i) { return static_cast<size_t>(i); }
   std::string Name() const { return json_["name"]; }
   std::string Op() const { return json_["op"]; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
@@ -13,6 +14,7 @@
 namespace tessera::gradient_testing {
 namespace {
 
+using base_internal::At;
 using graph::BackwardProperty;
 using graph::IndexedGraph;
 using graph::Node;
@@ -21,8 +23,6 @@ using ops_testing::Bytes;
 using ops_testing::GuardedBuffer;
 using ops_testing::TestResource;
 using ops_testing::Values;
-
-size_t At(int index) { return static_cast<size_t>(index); }
 
 ops_testing::TestDevice* Device() {
   static auto* const device = ops_testing::MakeCpuTestDevice().release();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource.h"
@@ -12,7 +13,7 @@
 namespace tessera {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 TBlob Blob(std::vector<double>* values, const TShape& shape) {
   return TBlob(values->data(), shape, DType::kFloat64, Device::Cpu());

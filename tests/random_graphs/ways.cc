@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
@@ -17,7 +18,7 @@
 namespace tessera {
 namespace {
 
-size_t At(int index) { return static_cast<size_t>(index); }
+using base_internal::At;
 
 NDArray MakeArray(const std::vector<double>& values, const TShape& shape, DType dtype) {
   NDArray array(shape, Device::Cpu(), dtype);

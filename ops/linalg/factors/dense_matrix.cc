@@ -5,13 +5,14 @@
 #include <numeric>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/tensor/linalg/gemm.h"
 
 namespace tessera::ops_internal {
 namespace {
 
-size_t At(index_t i) { return static_cast<size_t>(i); }
+using base_internal::At;
 
 /// Adds factor * from[j] to to[j] for j in [begin, end).
 void AddRow(double factor, const double* from, index_t begin, index_t end, double* to) {
