@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
-#include "tessera/ops/vision/boxes/box_reference.h"
+#include "tessera/ops/vision/box_reference.h"
 
 namespace tessera::ops_testing {
 namespace {

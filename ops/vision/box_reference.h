@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
-#define TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
+#ifndef TESSERA_OPS_VISION_BOX_REFERENCE_H_
+#define TESSERA_OPS_VISION_BOX_REFERENCE_H_
 
 #include <algorithm>
 #include <vector>
@@ -30,4 +30,4 @@ inline std::vector<Values> ZeroGradients(const ParameterMap&, const std::vector<
 
 }  // namespace tessera::ops_testing
 
-#endif  // TESSERA_OPS_VISION_BOXES_BOX_REFERENCE_H_
+#endif  // TESSERA_OPS_VISION_BOX_REFERENCE_H_
