@@ -33,7 +33,7 @@ def tessera_operator_family(
         row_deps = [],
         parts = [],
         calls = ["//ops:core"]):
-    """The libraries of a family: its operators in NAME, their tests' rows in NAME_rows.
+    """A family: its operators in NAME, their tests' rows in NAME_rows, all its sources in NAME_files.
 
     The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
     for the shared tests.
@@ -71,4 +71,11 @@ def tessera_operator_family(
             "%s:%s_rows" % (part, part.split("/")[-1])
             for part in parts
         ],
+    )
+    native.filegroup(
+        name = name + "_files",
+        srcs = native.glob([
+            "*.cc",
+            "*.h",
+        ]),
     )
