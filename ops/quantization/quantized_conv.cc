@@ -24,8 +24,6 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: windows, codes and registration
 
-constexpr char kName[] = "_contrib_quantized_conv";
-
 class QuantizedConvProperty final : public QuantizedProductProperty<ConvolutionParameters> {
   std::unique_ptr<OperatorProperty> CreateBase() const override {
     return OperatorRegistry::Get().Create("Convolution", GetParams());
@@ -42,7 +40,7 @@ struct Axis {
 class Correlation {
  public:
   Correlation(const ConvolutionParameters& param, const TShape& data, const TShape& out)
-      : window_(kName, param),
+      : window_("_contrib_quantized_conv", param),
         image_(SpatialExtents(data)),
         positions_(SpatialExtents(out)),
         channels_(data[1] / param.num_group),
@@ -140,7 +138,8 @@ class QuantizedConvOperator final : public Operator {
 
 [[maybe_unused]] const bool kRegistered =
     RegisterTypedOperator<QuantizedConvProperty, QuantizedConvOperator>(
-        TESSERA_TABLE_PLACE, kName, "Convolution of integers of 8 bits.", TakenTypes::kAny);
+        TESSERA_TABLE_PLACE, "_contrib_quantized_conv", "Convolution of integers of 8 bits.",
+        TakenTypes::kAny);
 
 }  // namespace
 }  // namespace tessera

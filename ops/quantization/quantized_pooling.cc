@@ -26,8 +26,6 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: windows, codes and registration
 
-constexpr char kName[] = "_contrib_quantized_pooling";
-
 class QuantizedPoolingProperty final : public QuantizedLikeDataProperty<PoolingParameters> {
   std::unique_ptr<OperatorProperty> CreateBase() const override {
     return OperatorRegistry::Get().Create("Pooling", GetParams());
@@ -90,7 +88,7 @@ class QuantizedPoolingOperator final : public Operator {
   template <typename T>
   void Pool(const TBlob& data, const TBlob& out) const {
     const WindowExtents image = SpatialExtents(data.shape_);
-    const PoolingWindow window = PoolingWindow::Of(kName, param_, image);
+    const PoolingWindow window = PoolingWindow::Of("_contrib_quantized_pooling", param_, image);
     const auto* const from = static_cast<const T*>(data.dptr_);
     auto* const to = static_cast<T*>(out.dptr_);
     const index_t positions = Volume(window.positions);
@@ -131,8 +129,8 @@ class QuantizedPoolingOperator final : public Operator {
 
 [[maybe_unused]] const bool kRegistered =
     RegisterTypedOperator<QuantizedPoolingProperty, QuantizedPoolingOperator>(
-        TESSERA_TABLE_PLACE, kName, "The maximum or average of a moving window, of 8-bit integers.",
-        TakenTypes::kAny);
+        TESSERA_TABLE_PLACE, "_contrib_quantized_pooling",
+        "The maximum or average of a moving window, of 8-bit integers.", TakenTypes::kAny);
 
 }  // namespace
 }  // namespace tessera

@@ -31,6 +31,7 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/at.h"
@@ -412,22 +413,24 @@ class DensityOperator final : public Operator {
 };
 
 template <typename D>
-bool Register(const std::string& name, const std::string& distribution) {
+bool Register(const TablePlace& place, std::string_view name, const std::string& distributions) {
   return RegisterTypedOperator<DensityProperty<D>, DensityOperator<D>>(
-      TESSERA_TABLE_PLACE, "_random_pdf_" + name,
-      "Densities of " + distribution + " distributions, or their logarithms.");
+      place, name, "Densities of " + distributions + ", or their logarithms.");
 }
 
 [[maybe_unused]] const bool kRegistered[] = {
-    Register<Uniform>("uniform", "uniform"),
-    Register<Normal>("normal", "normal"),
-    Register<Gamma>("gamma", "gamma"),
-    Register<Exponential>("exponential", "exponential"),
-    Register<Poisson>("poisson", "Poisson"),
-    Register<NegativeBinomial>("negative_binomial", "negative binomial"),
-    Register<GeneralizedNegativeBinomial>("generalized_negative_binomial",
-                                          "negative binomial (by mean and dispersion)"),
-    Register<Dirichlet>("dirichlet", "Dirichlet"),
+    Register<Uniform>(TESSERA_TABLE_PLACE, "_random_pdf_uniform", "uniform distributions"),
+    Register<Normal>(TESSERA_TABLE_PLACE, "_random_pdf_normal", "normal distributions"),
+    Register<Gamma>(TESSERA_TABLE_PLACE, "_random_pdf_gamma", "gamma distributions"),
+    Register<Exponential>(TESSERA_TABLE_PLACE, "_random_pdf_exponential",
+                          "exponential distributions"),
+    Register<Poisson>(TESSERA_TABLE_PLACE, "_random_pdf_poisson", "Poisson distributions"),
+    Register<NegativeBinomial>(TESSERA_TABLE_PLACE, "_random_pdf_negative_binomial",
+                               "negative binomial distributions"),
+    Register<GeneralizedNegativeBinomial>(
+        TESSERA_TABLE_PLACE, "_random_pdf_generalized_negative_binomial",
+        "negative binomial (by mean and dispersion) distributions"),
+    Register<Dirichlet>(TESSERA_TABLE_PLACE, "_random_pdf_dirichlet", "Dirichlet distributions"),
 };
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -40,11 +41,13 @@ using namespace ops_internal;  // NOLINT: RegisterTypedOperator
 /// A distribution's parameters; the second is 0 if there is one.
 using Numbers = std::array<double, 2>;
 
-// Distributions. Each has the names of its parameters, and those of the inputs of _sample_NAME.
+// Distributions. Each has the names of its parameters, those of the inputs of _sample_NAME, and
+// what its numbers are.
 
 struct Uniform {
   static constexpr std::array<const char*, 2> kNames = {"low", "high"};
   static constexpr std::array<const char*, 2> kInputs = kNames;
+  static constexpr std::string_view kDescription = "Numbers that are uniform in an interval";
   static constexpr const char* kExpected = "low <= high, both finite";
   float low = 0;
   float high = 1;
@@ -74,6 +77,7 @@ struct Uniform {
 struct Normal {
   static constexpr std::array<const char*, 2> kNames = {"loc", "scale"};
   static constexpr std::array<const char*, 2> kInputs = {"mu", "sigma"};
+  static constexpr std::string_view kDescription = "Numbers of a normal distribution";
   static constexpr const char* kExpected = "both finite, the standard deviation not negative";
   float loc = 0;
   float scale = 1;
@@ -104,6 +108,7 @@ bool IsPositive(double x) { return x > 0 && std::isfinite(x); }
 struct Gamma {
   static constexpr std::array<const char*, 2> kNames = {"alpha", "beta"};
   static constexpr std::array<const char*, 2> kInputs = kNames;
+  static constexpr std::string_view kDescription = "Numbers of a gamma distribution";
   static constexpr const char* kExpected = "both above 0 and finite";
   float alpha = 1;
   float beta = 1;
@@ -124,6 +129,7 @@ struct Gamma {
 struct Exponential {
   static constexpr std::array<const char*, 1> kNames = {"lam"};
   static constexpr std::array<const char*, 1> kInputs = kNames;
+  static constexpr std::string_view kDescription = "Numbers of an exponential distribution";
   static constexpr const char* kExpected = "above 0 and finite";
   float lam = 1;
 
@@ -147,6 +153,7 @@ struct Exponential {
 struct Poisson {
   static constexpr std::array<const char*, 1> kNames = {"lam"};
   static constexpr std::array<const char*, 1> kInputs = kNames;
+  static constexpr std::string_view kDescription = "Numbers of a Poisson distribution";
   static constexpr const char* kExpected = "in [0, 1e15]";
   float lam = 1;
 
@@ -165,6 +172,7 @@ struct Poisson {
 struct NegativeBinomial {
   static constexpr std::array<const char*, 2> kNames = {"k", "p"};
   static constexpr std::array<const char*, 2> kInputs = kNames;
+  static constexpr std::string_view kDescription = "Numbers of a negative binomial distribution";
   static constexpr const char* kExpected = "k at least 0 and finite, p in (0, 1]";
   int k = 1;
   float p = 1;
@@ -191,6 +199,8 @@ struct NegativeBinomial {
 struct GeneralizedNegativeBinomial {
   static constexpr std::array<const char*, 2> kNames = {"mu", "alpha"};
   static constexpr std::array<const char*, 2> kInputs = kNames;
+  static constexpr std::string_view kDescription =
+      "Numbers of a negative binomial distribution, by mean and dispersion";
   static constexpr const char* kExpected = "both at least 0 and finite";
   float mu = 1;
   float alpha = 1;
@@ -392,31 +402,42 @@ class DrawOperator final : public RandomOperator {
   const Numbers numbers_;
 };
 
+/// Registers _random_NAME and returns true.
 template <typename D>
-bool RegisterDraws(const std::string& name, const std::string& description) {
+bool RegisterDraw(const TablePlace& place, std::string_view name) {
   return RegisterTypedOperator<RealDrawProperty<D>, DrawOperator<D>>(
-             TESSERA_TABLE_PLACE, "_random_" + name, description + ".") &&
-         RegisterTypedOperator<LikeProperty<D>, DrawOperator<D>>(
-             TESSERA_TABLE_PLACE, "_random_" + name + "_like",
-             description + ", in an array like data.");
+      place, name, std::string(D::kDescription) + ".");
+}
+
+/// Registers _random_NAME_like and returns true.
+template <typename D>
+bool RegisterLike(const TablePlace& place, std::string_view name) {
+  return RegisterTypedOperator<LikeProperty<D>, DrawOperator<D>>(
+      place, name, std::string(D::kDescription) + ", in an array like data.");
 }
 
 [[maybe_unused]] const bool kDraws[] = {
-    RegisterDraws<Uniform>("uniform", "Numbers that are uniform in an interval"),
-    RegisterDraws<Normal>("normal", "Numbers of a normal distribution"),
+    RegisterDraw<Uniform>(TESSERA_TABLE_PLACE, "_random_uniform"),
+    RegisterLike<Uniform>(TESSERA_TABLE_PLACE, "_random_uniform_like"),
+    RegisterDraw<Normal>(TESSERA_TABLE_PLACE, "_random_normal"),
+    RegisterLike<Normal>(TESSERA_TABLE_PLACE, "_random_normal_like"),
 };
 
 #if !defined(TESSERA_XPU_GPU)
 
 [[maybe_unused]] const bool kDrawsOnCpu[] = {
-    RegisterDraws<Gamma>("gamma", "Numbers of a gamma distribution"),
-    RegisterDraws<Exponential>("exponential", "Numbers of an exponential distribution"),
-    RegisterDraws<Poisson>("poisson", "Numbers of a Poisson distribution"),
-    RegisterDraws<NegativeBinomial>("negative_binomial",
-                                    "Numbers of a negative binomial distribution"),
-    RegisterDraws<GeneralizedNegativeBinomial>(
-        "generalized_negative_binomial",
-        "Numbers of a negative binomial distribution, by mean and dispersion"),
+    RegisterDraw<Gamma>(TESSERA_TABLE_PLACE, "_random_gamma"),
+    RegisterLike<Gamma>(TESSERA_TABLE_PLACE, "_random_gamma_like"),
+    RegisterDraw<Exponential>(TESSERA_TABLE_PLACE, "_random_exponential"),
+    RegisterLike<Exponential>(TESSERA_TABLE_PLACE, "_random_exponential_like"),
+    RegisterDraw<Poisson>(TESSERA_TABLE_PLACE, "_random_poisson"),
+    RegisterLike<Poisson>(TESSERA_TABLE_PLACE, "_random_poisson_like"),
+    RegisterDraw<NegativeBinomial>(TESSERA_TABLE_PLACE, "_random_negative_binomial"),
+    RegisterLike<NegativeBinomial>(TESSERA_TABLE_PLACE, "_random_negative_binomial_like"),
+    RegisterDraw<GeneralizedNegativeBinomial>(TESSERA_TABLE_PLACE,
+                                              "_random_generalized_negative_binomial"),
+    RegisterLike<GeneralizedNegativeBinomial>(TESSERA_TABLE_PLACE,
+                                              "_random_generalized_negative_binomial_like"),
 };
 
 // _random_randint.
@@ -652,24 +673,23 @@ class SampleOperator final : public RandomOperator {
   }
 };
 
+/// Registers _sample_NAME and returns true.
 template <typename D>
-bool RegisterSample(const std::string& name, const std::string& description) {
+bool RegisterSample(const TablePlace& place, std::string_view name) {
   return RegisterTypedOperator<SampleProperty<D>, SampleOperator<D>>(
-      TESSERA_TABLE_PLACE, "_sample_" + name, description + ", for each element of the inputs.",
+      place, name, std::string(D::kDescription) + ", for each element of the inputs.",
       TakenTypes::kAny);
 }
 
 [[maybe_unused]] const bool kSamples[] = {
-    RegisterSample<Uniform>("uniform", "Numbers that are uniform in an interval"),
-    RegisterSample<Normal>("normal", "Numbers of a normal distribution"),
-    RegisterSample<Gamma>("gamma", "Numbers of a gamma distribution"),
-    RegisterSample<Exponential>("exponential", "Numbers of an exponential distribution"),
-    RegisterSample<Poisson>("poisson", "Numbers of a Poisson distribution"),
-    RegisterSample<NegativeBinomial>("negative_binomial",
-                                     "Numbers of a negative binomial distribution"),
-    RegisterSample<GeneralizedNegativeBinomial>(
-        "generalized_negative_binomial",
-        "Numbers of a negative binomial distribution, by mean and dispersion"),
+    RegisterSample<Uniform>(TESSERA_TABLE_PLACE, "_sample_uniform"),
+    RegisterSample<Normal>(TESSERA_TABLE_PLACE, "_sample_normal"),
+    RegisterSample<Gamma>(TESSERA_TABLE_PLACE, "_sample_gamma"),
+    RegisterSample<Exponential>(TESSERA_TABLE_PLACE, "_sample_exponential"),
+    RegisterSample<Poisson>(TESSERA_TABLE_PLACE, "_sample_poisson"),
+    RegisterSample<NegativeBinomial>(TESSERA_TABLE_PLACE, "_sample_negative_binomial"),
+    RegisterSample<GeneralizedNegativeBinomial>(TESSERA_TABLE_PLACE,
+                                                "_sample_generalized_negative_binomial"),
 };
 
 #endif  // !TESSERA_XPU_GPU

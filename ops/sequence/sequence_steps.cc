@@ -271,15 +271,17 @@ class SequenceOperator final : public Operator {
 };
 
 template <Kind kKind>
-bool Register(std::string_view name, std::string_view description) {
+bool Register(const TablePlace& place, std::string_view name, std::string_view description) {
   return RegisterTypedOperator<SequenceProperty<kKind>, SequenceOperator<kKind>>(
-      TESSERA_TABLE_PLACE, name, description, TakenTypes::kAny);
+      place, name, description, TakenTypes::kAny);
 }
 
 [[maybe_unused]] const bool kRegistered[] = {
-    Register<Kind::kMask>("SequenceMask", "Sequences with a value after their ends."),
-    Register<Kind::kLast>("SequenceLast", "The last step of each sequence."),
-    Register<Kind::kReverse>("SequenceReverse", "Sequences in the order of time reversed."),
+    Register<Kind::kMask>(TESSERA_TABLE_PLACE, "SequenceMask",
+                          "Sequences with a value after their ends."),
+    Register<Kind::kLast>(TESSERA_TABLE_PLACE, "SequenceLast", "The last step of each sequence."),
+    Register<Kind::kReverse>(TESSERA_TABLE_PLACE, "SequenceReverse",
+                             "Sequences in the order of time reversed."),
 };
 
 }  // namespace

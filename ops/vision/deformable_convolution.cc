@@ -350,17 +350,16 @@ class DeformableConvolutionOperator final : public Operator {
 };
 
 template <typename Parameters>
-bool Register(std::string_view name, std::string_view description) {
+bool Register(const TablePlace& place, std::string_view name, std::string_view description) {
   return RegisterTypedOperator<DeformableConvolutionProperty<Parameters>,
-                               DeformableConvolutionOperator<Parameters>>(TESSERA_TABLE_PLACE, name,
-                                                                          description);
+                               DeformableConvolutionOperator<Parameters>>(place, name, description);
 }
 
 [[maybe_unused]] const bool kRegistered =
-    Register<DeformableConvolutionParameters>("_contrib_DeformableConvolution",
+    Register<DeformableConvolutionParameters>(TESSERA_TABLE_PLACE, "_contrib_DeformableConvolution",
                                               "A convolution whose taps are moved by offsets.") &&
     Register<ModulatedDeformableConvolutionParameters>(
-        "_contrib_ModulatedDeformableConvolution",
+        TESSERA_TABLE_PLACE, "_contrib_ModulatedDeformableConvolution",
         "A convolution whose taps are moved by offsets and multiplied by a mask.");
 
 }  // namespace
