@@ -2,6 +2,34 @@
 
 load("//tools:tessera.bzl", "tessera_cc_library", "tessera_operator_library")
 
+# The families that graphs and arrays call themselves.
+CORE_FAMILIES = [
+    "adjoint",
+    "elemwise",
+    "index",
+    "reduce",
+    "shape",
+]
+
+# The others. A folder below a family's is a part of the family.
+FURTHER_FAMILIES = [
+    "image",
+    "linalg",
+    "linalg/factors",
+    "loss",
+    "nn",
+    "norm",
+    "optimizer",
+    "order",
+    "quantization",
+    "random",
+    "rnn",
+    "sequence",
+    "vision",
+    "vision/boxes",
+    "vision/regions",
+]
+
 # Tables have plain loops over rows of elements, of which the compiler makes vectors. Integers wrap
 # around. A choice between two values becomes a part of a vector only if operations may set the flags of
 # floating-point exceptions, which nothing reads.
@@ -33,7 +61,9 @@ def tessera_operator_family(
         row_deps = [],
         parts = [],
         calls = ["//ops:core"]):
-    """A family: its operators in NAME, their tests' rows in NAME_rows, all its sources in NAME_files.
+    """A family: its operators in NAME, their tests' rows in NAME_rows.
+
+    NAME_sources are the sources that register operators, NAME_files all sources.
 
     The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
     for the shared tests.
@@ -57,6 +87,10 @@ def tessera_operator_family(
         name = name,
         visibility = ["//tools/visibility:ops_users"],
         deps = [":" + source for source in sources] + parts + calls,
+    )
+    native.filegroup(
+        name = name + "_sources",
+        srcs = [source + ".cc" for source in sources],
     )
     tessera_cc_library(
         name = name + "_rows",

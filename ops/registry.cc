@@ -15,6 +15,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ops/mxnet/families.h"
 #include "tessera/ops/mxnet/operators.h"
 
 namespace tessera {
@@ -125,15 +126,23 @@ std::shared_ptr<const OperatorProperty> OperatorRegistry::FindOrCreate(
 }
 
 Error OperatorRegistry::UnknownOperator(std::string_view name) const {
+  if (const std::string_view family = FamilyOfOperator(name); !family.empty()) {
+    return NotFound("operator \"", name,
+                    "\" is not linked into this program; add @tessera//:operators_", family,
+                    " to its deps");
+  }
   if (FindMxnetOperator(name) != nullptr) {
     return NotFound("operator \"", name, "\" of MXNet is not implemented");
   }
   std::vector<std::string> known;
+  for (const FamilyMember& member : FamilyMembers()) known.emplace_back(member.name);
   {
     const std::shared_lock<std::shared_mutex> lock(impl_->mutex);
     for (const auto& [known_name, meaning] : impl_->names) known.push_back(known_name);
     for (const MxnetOperator& op : MxnetOperators()) {
-      if (impl_->names.contains(op.canonical_name)) known.emplace_back(op.name);
+      if (impl_->names.contains(op.canonical_name) || !FamilyOfOperator(op.name).empty()) {
+        known.emplace_back(op.name);
+      }
     }
   }
   const std::string nearest = NearestName(name, known);

@@ -48,9 +48,10 @@ class OperatorRegistry {
   /// Returns the entry with that name or alias, or null. Throws for a name of two operators.
   const OperatorEntry* Find(std::string_view name) const;
 
-  /// Returns the error to throw for a name that Find does not know: Error(kNotFound) with the
-  /// nearest known name. For an operator of MXNet, the error states instead that it is not
-  /// implemented.
+  /// Returns the error to throw for a name that Find does not know: Error(kNotFound). If a family
+  /// that the program does not link has the operator, the error names the target to add. For
+  /// another operator of MXNet, it states that the operator is not implemented. Otherwise it has
+  /// the nearest name of an operator.
   Error UnknownOperator(std::string_view name) const;
 
   /// Returns every name, without aliases, in alphabetical order.
