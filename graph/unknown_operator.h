@@ -9,10 +9,10 @@
 
 namespace tessera::graph {
 
-/// An operator that a saved graph names and the registry does not have. Its parameters are kept as
-/// text, so that the graph can be saved again. Arguments have the names that MXNet gives them, if
-/// MXNet has the operator, and are called arg0, arg1, … otherwise. Inference throws
-/// OperatorRegistry::UnknownOperator.
+/// An operator that a saved graph names and the registry does not have: no family has it, or the
+/// program does not link the family. Its parameters are kept as text, so that the graph can be
+/// saved again. Arguments have the names that MXNet gives them, if MXNet has the operator, and are
+/// called arg0, arg1, … otherwise. Inference throws OperatorRegistry::UnknownOperator.
 class UnknownOperatorProperty final : public OperatorProperty {
  public:
   /// Makes the property of a node with that many inputs.
