@@ -1,11 +1,12 @@
 // Arrays, the tape and compiled functions in several threads at once.
-#include <gtest/gtest.h>
-
 #include <barrier>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
@@ -15,6 +16,8 @@
 
 namespace tessera {
 namespace {
+
+using ::testing::Each;
 
 constexpr int kThreads = 4;
 constexpr int kRounds = 50;
@@ -49,6 +52,41 @@ TEST(ThreadsTest, WritesToOneArrayAllCount) {
     }
   });
   EXPECT_EQ(sum.ToVector(), std::vector<float>(16, kThreads * kRounds));
+}
+
+// Under ThreadSanitizer OperatorCall says what each call reads and writes, so this test fails if a
+// pushed call leaves a variable out.
+TEST(ThreadsTest, ReadersAndWritersOfOneArrayTakeTurns) {
+  constexpr int64_t kSize = 4096;
+  const NDArray shared = Filled({kSize}, 0), one = Filled({kSize}, 1);
+  InThreads([&](int) {
+    NDArray handle = shared;
+    const NDArray copy = Filled({kSize}, 0);
+    for (int i = 0; i < kRounds; ++i) {
+      Invoke("_copy", {handle}, {copy}, {});
+      handle += one;
+    }
+    const std::vector<float> values = copy.ToVector();
+    EXPECT_THAT(values, Each(values[0])) << "a copy is of one moment";
+  });
+  EXPECT_EQ(shared.ToVector(), std::vector<float>(kSize, kThreads * kRounds));
+}
+
+// Each run of the executor reads what an imperative call has written and the next one overwrites.
+TEST(ThreadsTest, AnExecutorReadsBetweenTheWritesToItsArguments) {
+  constexpr int64_t kSize = 4096;
+  const Symbol x = Symbol::Variable("x");
+  const NDArray one = Filled({kSize}, 1);
+  InThreads([&](int) {
+    const auto executor = SimpleBind(x * 2.0, Device::Cpu(), {.shapes = {{"x", {kSize}}}});
+    NDArray argument = executor->arg_dict().at("x");
+    argument = 0.0f;
+    for (int i = 0; i < kRounds; ++i) {
+      argument += one;
+      executor->Forward(/*is_train=*/false);
+    }
+    EXPECT_THAT(executor->outputs()[0].ToVector(), Each(2.0f * kRounds));
+  });
 }
 
 TEST(ThreadsTest, EachThreadRecordsItsOwnTape) {

@@ -17,6 +17,13 @@
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/storage/storage.h"
+#include "tessera/tensor/tblob.h"
+
+#if defined(__SANITIZE_THREAD__)
+// Of ThreadSanitizer's run-time library, which has no header for them.
+extern "C" void __tsan_read_range(void* addr, unsigned long size);   // NOLINT
+extern "C" void __tsan_write_range(void* addr, unsigned long size);  // NOLINT
+#endif
 
 namespace tessera {
 namespace {
@@ -83,6 +90,33 @@ class Workspace {
   const TBlob blob_;
 };
 
+/// Tells ThreadSanitizer that the calling thread reads and writes the blobs of a call, as a whole.
+/// Operators are compiled without ThreadSanitizer, which therefore does not see their accesses.
+/// `req` has one entry for each output, then one for each mutated input of the property. Does
+/// nothing in other builds.
+void MarkAccesses([[maybe_unused]] std::span<const TBlob> inputs,
+                  [[maybe_unused]] std::span<const TBlob> outputs,
+                  [[maybe_unused]] std::span<const OpReqType> req,
+                  [[maybe_unused]] const OperatorProperty& property) {
+#if defined(__SANITIZE_THREAD__)
+  const auto mark = [](const TBlob& blob, void (*access)(void*, unsigned long)) {  // NOLINT
+    if (blob.dptr_ == nullptr || blob.dev_mask() != cpu::kDevMask) return;
+    access(blob.dptr_, static_cast<size_t>(blob.Size() * DTypeSizeBytes(blob.type_flag_)));
+  };
+  for (const TBlob& input : inputs) mark(input, __tsan_read_range);
+  const auto mark_result = [&](const TBlob& blob, OpReqType request) {
+    if (request == kNullOp) return;
+    if (request == kAddTo) mark(blob, __tsan_read_range);
+    mark(blob, __tsan_write_range);
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) mark_result(outputs[i], req[i]);
+  const std::vector<int> mutated = property.MutatedInputs();
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    mark_result(inputs[At(mutated[i])], req[outputs.size() + i]);
+  }
+#endif
+}
+
 /// The arguments of Operator::Backward, in place of a list of inputs.
 struct BackwardArguments {
   BackwardArguments(const BackwardProperty& property, std::span<const TBlob> inputs)
@@ -147,6 +181,7 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
   CallObserver* const observer = call_observer.load(std::memory_order_acquire);
   const int64_t begin_ns = observer == nullptr ? 0 : SteadyNs();
   const BlockingCallScope scope(fn_property_ == FnProperty::kAsync);
+  MarkAccesses(inputs, outputs, req_, *property_);
   try {
     if (adder_ == nullptr) {
       RunOperator(context, inputs, req_, outputs);
