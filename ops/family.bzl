@@ -1,6 +1,6 @@
 """A family of operators: one line for each."""
 
-load("//tools:tessera.bzl", "tessera_cc_library", "tessera_operator_library")
+load("//tools:tessera.bzl", "tessera_cc_library", "tessera_cc_test_library", "tessera_operator_library")
 
 # The families that graphs and arrays call themselves.
 CORE_FAMILIES = [
@@ -92,11 +92,9 @@ def tessera_operator_family(
         name = name + "_sources",
         srcs = [source + ".cc" for source in sources],
     )
-    tessera_cc_library(
+    tessera_cc_test_library(
         name = name + "_rows",
-        testonly = True,
         srcs = [source + "_test.cc" for source in sources],
-        alwayslink = True,
         visibility = [
             "//ops:__subpackages__",
             "//tests:__subpackages__",

@@ -194,6 +194,27 @@ def tessera_cc_tests(size, tests, deps = [], **kwargs):
             **kwargs
         )
 
+def tessera_cc_test_library(name, srcs, deps = [], copts = [], **kwargs):
+    """Sources of tests, compiled as those of tessera_cc_test and linked whole into the tests that have it.
+
+    Args:
+      name: the target's name.
+      srcs: sources, and headers for them alone.
+      deps: libraries; GoogleTest is added.
+      copts: flags after the warnings.
+      **kwargs: passed to cc_library.
+    """
+    precompiled = _precompiled(srcs, copts)
+    tessera_cc_library(
+        name = name,
+        testonly = True,
+        srcs = srcs,
+        copts = copts + precompiled.copts,
+        deps = deps + [_GTEST] + precompiled.deps,
+        alwayslink = True,
+        **kwargs
+    )
+
 def tessera_cc_test_variants(name, size, srcs, variants, deps = [], copts = [], **kwargs):
     """Tests that run the same code, compiled once, in several environments.
 
@@ -206,14 +227,11 @@ def tessera_cc_test_variants(name, size, srcs, variants, deps = [], copts = [], 
       copts: flags after the warnings.
       **kwargs: passed to tessera_cc_test.
     """
-    precompiled = _precompiled(srcs, copts)
-    tessera_cc_library(
+    tessera_cc_test_library(
         name = name + "_variants",
-        testonly = True,
         srcs = srcs,
-        copts = copts + precompiled.copts,
-        deps = deps + [_GTEST] + precompiled.deps,
-        alwayslink = True,
+        copts = copts,
+        deps = deps,
         visibility = ["//visibility:private"],
     )
     for variant, env in variants.items():
