@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs Tessera below a folder of its own and builds against it as people without Bazel do, by
-# CMake with both libraries and by pkg-config with the shared one. The headers that are there keep what
-# tests/headers/check.py says.
+# CMake with both libraries and by pkg-config with the shared one. So are the programs of the workspaces that
+# ../check.sh does not build whole. The headers that are there keep what tests/headers/check.py says.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -9,7 +9,11 @@ here="$PWD"
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
-quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; return 1; }; }
+# Of what was said, compilers' warnings remain.
+quietly() {
+  "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; return 1; }
+  grep ': warning: ' "$scratch/log" || true
+}
 
 quietly ../../../bazelw run //tools:install -- "--prefix=$scratch/installed"
 # Nothing that was installed may remember where.
@@ -27,6 +31,19 @@ for program in with_shared with_static with_pkg_config; do
   echo "$program: $printed"
   [[ "$printed" == "2 4 6 " ]] || { echo "expected 2 4 6"; exit 1; }
 done
+
+# FOLDER/PROGRAM SOURCE...: prints what FOLDER/PROGRAM.expected says.
+check_consumer() {
+  local program="$1" sources=("${@:2}") printed
+  # The compiler's flags are words.
+  quietly g++ "${sources[@]/#/../${program%/*}/}" -o "$scratch/build/${program#*/}" $flags
+  printed="$(LD_LIBRARY_PATH="$scratch/prefix/lib" "$scratch/build/${program#*/}")"
+  echo "${program#*/}: ${printed//$'\n'/; }"
+  [[ "$printed" == "$(<"../$program.expected")" ]] || { echo "this is not what $program.expected says"; return 1; }
+}
+check_consumer everything/exclusive_or exclusive_or.cc
+check_consumer everything/my_smooth_l1 my_smooth_l1.cc
+check_consumer ops/use_swish swish.cc use_swish.cc
 
 # MXNet's C API is a library of its own, which a program in C links by the name without a version.
 quietly gcc mxnet_version.c -o "$scratch/build/mxnet_version" "-L$scratch/prefix/lib" -ltessera_mxnet
