@@ -23,7 +23,8 @@ ABSL_NAMESPACE_END
 namespace tessera {
 
 /// The one exception that Tessera throws: what() names the operation, the argument, what was given
-/// and what was expected; code() says which kind of failure it was.
+/// and what was expected; code() says which kind of failure it was. The error of an operator's call
+/// also names the operator.
 class Error : public std::runtime_error {
  public:
   /// Abseil's codes, as far as Tessera uses them. They equal absl::StatusCode::kInvalidArgument and
@@ -39,12 +40,23 @@ class Error : public std::runtime_error {
 
   Error(absl::StatusCode code, const std::string& message)
       : std::runtime_error(message), code_(code) {}
+  /// Creates the error of a call of an operator. `op` must live as long as the process, as the
+  /// names of registered operators do.
+  Error(absl::StatusCode code, const std::string& message, std::string_view op)
+      : std::runtime_error(message), code_(code), op_(op) {}
 
   /// Which kind of failure it was.
   absl::StatusCode code() const noexcept { return code_; }
+  /// Returns the registered name of the operator that threw while it ran: only its inputs' values
+  /// told. Empty for any other error.
+  std::string_view op() const noexcept { return op_; }
+
+  /// Returns the error with another message.
+  Error WithMessage(const std::string& message) const { return Error(code_, message, op_); }
 
  private:
   absl::StatusCode code_;
+  std::string_view op_;
 };
 
 namespace base_internal {

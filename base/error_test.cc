@@ -18,6 +18,14 @@ TEST(ErrorTest, CarriesCodeAndThePiecesInOrder) {
   EXPECT_STREQ(error.what(), "dot: k is 3, expected 4.5");
 }
 
+TEST(ErrorTest, AnOperatorsErrorKeepsItsNameWhenTheMessageChanges) {
+  EXPECT_EQ(OutOfRange("index 7").op(), "");
+  const Error error = Error(Error::kOutOfRange, "index 7", "take").WithMessage("take: index 7");
+  EXPECT_EQ(error.code(), Error::kOutOfRange);
+  EXPECT_EQ(error.op(), "take");
+  EXPECT_STREQ(error.what(), "take: index 7");
+}
+
 enum Plain { kOne = 1 };
 
 struct Streamed {

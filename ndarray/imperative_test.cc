@@ -242,6 +242,21 @@ TEST(InvokeTest, FailuresSurfaceAtTheFirstWaitAndOnce) {
               ElementsAre(1, 5, 2));
 }
 
+TEST(InvokeTest, AnErrorThatOnlyValuesTellNamesItsOperator) {
+  const NDArray data = Array({1, 5, 2});
+  const auto op_of = [](const auto& fn) {
+    try {
+      fn();
+    } catch (const Error& error) {
+      return std::string(error.op());
+    }
+    return std::string("no error");
+  };
+  const NDArray next = Invoke("test_threshold", {data}, {{"limit", "4"}})[0] + 1.0f;
+  EXPECT_EQ(op_of([&] { next.WaitToRead(); }), "test_threshold");
+  EXPECT_EQ(op_of([&] { Invoke("test_threshold", {data}); }), "");
+}
+
 TEST(InvokeTest, OutputsAreCountedUnderTheOperatorsName) {
   const NDArray out = Array({1, 2}) + Array({3, 4});
   out.WaitToRead();

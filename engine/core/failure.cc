@@ -51,7 +51,7 @@ namespace {
         absl::StrCat(error.what(), " [operation \"", failure.name, "\", pushed at ",
                      failure.pushed_at.file_name(), ":", failure.pushed_at.line(), "]");
     if (typeid(error) == typeid(Error)) {
-      throw Error(static_cast<const Error&>(error).code(), message);
+      throw static_cast<const Error&>(error).WithMessage(message);
     }
     ThrowIfExactly<std::runtime_error>(error, message);
     ThrowIfExactly<std::range_error>(error, message);

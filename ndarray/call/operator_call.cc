@@ -190,7 +190,8 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
     }
     if (checks_finite_) CheckOutputs(stream, inputs, outputs);
   } catch (const Error& error) {
-    throw Error(error.code(), Where(inputs) + ": " + error.what());
+    const OperatorProperty& registered = backward_ == nullptr ? *property_ : *backward_->forward();
+    throw Error(error.code(), Where(inputs) + ": " + error.what(), registered.TypeString());
   }
   if (observer != nullptr) observer->OnCall(op_name_, begin_ns, SteadyNs());
 }

@@ -56,7 +56,8 @@ class OperatorCall {
 
   /// Runs the operator on memory: the blobs of the property's inputs and outputs. The blob of an
   /// output whose request is kNullOp may be empty. `stream` is OpContext::stream. Throws what the
-  /// operator throws, with the names of node and operator and the inputs' shapes. With the setting
+  /// operator throws, with the names of node and operator and the inputs' shapes; Error::op() is
+  /// then the operator, for a gradient the one that it belongs to. With the setting
   /// TESSERA_CHECK_FINITE, also throws Error(kOutOfRange) if an element of a visible output or of a
   /// mutated input is NaN or infinite afterwards.
   void Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
