@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/compat/mxnet/quirks/quirks.h"
 
 namespace tessera::mxnet {
 namespace {
@@ -103,9 +104,9 @@ namespace {
 /// Returns the text of an error. It begins with the name of a class of Python where MXNet raises
 /// that in place of its own.
 std::string TextOf(const Error& error) {
-  const std::string_view text = error.what();
-  const bool is_index = error.code() == Error::kOutOfRange && text.starts_with("gather_nd of ");
-  return (is_index ? "IndexError: " : "") + std::string(text);
+  const bool is_index =
+      error.code() == Error::kOutOfRange && QuirksOf(error.op()).Has(Quirk::kIndexError);
+  return std::string(is_index ? "IndexError: " : "") + error.what();
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ ApiOperator Describe(const std::string& name) {
   const OperatorEntry* const entry = OperatorRegistry::Get().Find(name);
   op.description = entry == nullptr ? "Not implemented: a call is an error." : entry->description;
   op.takes_parameters = entry == nullptr || !entry->describe_parameters().empty();
+  op.quirks = QuirksOf(entry == nullptr ? name : entry->name);
   std::map<std::string, std::string> descriptions;
   if (entry != nullptr) {
     for (const ParameterInfo& info : entry->describe_parameters()) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/compat/mxnet/core/types.h"
+#include "tessera/compat/mxnet/quirks/quirks.h"
 
 namespace tessera::mxnet {
 
@@ -14,6 +15,7 @@ struct ApiOperator {
   std::string description;
   std::string key_var_num_args;  ///< the parameter that counts the inputs, or empty
   bool takes_parameters = true;  ///< otherwise given ones are ignored, as MXNet does
+  QuirkSet quirks;               ///< those of the operator that the name or alias stands for
   std::vector<std::string> argument_names;
   std::vector<std::string> argument_types;
   std::vector<std::string> argument_descriptions;

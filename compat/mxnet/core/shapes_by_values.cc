@@ -16,13 +16,14 @@ struct MaskParameters {
 
 }  // namespace
 
-std::optional<std::vector<NDArray>> InvokeByValues(const std::string& op,
+std::optional<std::vector<NDArray>> InvokeByValues(const ApiOperator& op,
                                                    std::span<const NDArray> inputs,
                                                    const ParameterMap& parameters) {
-  if (op != "_contrib_boolean_mask" && op != "_npi_boolean_mask") return std::nullopt;
-  const auto param = ParameterSchema<MaskParameters>::Get().Parse(op, parameters);
+  if (!op.quirks.Has(Quirk::kShapeByValues)) return std::nullopt;
+  const auto param = ParameterSchema<MaskParameters>::Get().Parse(op.name, parameters);
   if (inputs.size() != 2) {
-    throw InvalidArgument(op, ": ", inputs.size(), " inputs are given, expected data and index");
+    throw InvalidArgument(op.name, ": ", inputs.size(),
+                          " inputs are given, expected data and index");
   }
   return std::vector<NDArray>{BooleanMask(inputs[0], inputs[1], param.axis)};
 }

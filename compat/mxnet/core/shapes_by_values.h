@@ -3,19 +3,19 @@
 
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "tessera/compat/mxnet/core/operators.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
 
-/// Computes an operator whose results' shapes depend on the inputs' values, so that it has no place
-/// in a graph: _contrib_boolean_mask, whose other name is _npi_boolean_mask. Returns nothing for
-/// any other operator. Waits for the values. Throws Error(kInvalidArgument) for wrong parameters, a
-/// wrong number of inputs, or shapes that do not fit.
-std::optional<std::vector<NDArray>> InvokeByValues(const std::string& op,
+/// Computes an operator with Quirk::kShapeByValues, all of which are boolean masks. Such an
+/// operator has no place in a graph. Returns nothing for any other operator. Waits for the values.
+/// Throws Error(kInvalidArgument) for wrong parameters, a wrong number of inputs, or shapes that do
+/// not fit.
+std::optional<std::vector<NDArray>> InvokeByValues(const ApiOperator& op,
                                                    std::span<const NDArray> inputs,
                                                    const ParameterMap& parameters);
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "tessera/compat/mxnet/quirks/quirks.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/common_subexpressions.h"
 
@@ -30,16 +30,9 @@ bool IsRepeatable(const Symbol& symbol) {
 /// Returns whether MXNet has names for the inputs of an operator. It numbers the input of most
 /// operators with one.
 bool HasInputNames(const OperatorProperty& property) {
-  static constexpr std::string_view kWithName[] = {
-      "Dropout",   "L2Normalization", "LRN",          "LeakyReLU",       "MakeLoss",
-      "Pooling",   "SequenceLast",    "SequenceMask", "SequenceReverse", "_histogram",
-      "_split_v2", "depth_to_space",  "diag",         "log_softmax",     "moments",
-      "repeat",    "reverse",         "softmax",      "space_to_depth",  "squeeze",
-      "tile"};
   const std::vector<std::string> names = property.ListArguments();
   if (names.size() != 1 || names[0] != "data") return true;
-  return std::find(std::begin(kWithName), std::end(kWithName), property.TypeString()) !=
-         std::end(kWithName);
+  return QuirksOf(property.TypeString()).Has(Quirk::kNamedDataInput);
 }
 
 /// Returns the names of inputs that MXNet's monitors call otherwise, with MXNet's.

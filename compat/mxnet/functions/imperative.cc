@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "tessera/compat/mxnet/core/failed_draws.h"
 #include "tessera/compat/mxnet/core/operators.h"
 #include "tessera/compat/mxnet/core/shapes_by_values.h"
+#include "tessera/compat/mxnet/quirks/quirks.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
@@ -31,12 +31,12 @@ using ndarray_internal::ArrayAccess;
 
 /// A call as the client has written it.
 struct Call {
-  const std::string& op;
+  const ApiOperator& op;
   std::vector<NDArray> inputs;
   ParameterMap parameters;
 
   std::shared_ptr<const OperatorProperty> property() const {
-    return OperatorRegistry::Get().FindOrCreate(op, parameters);
+    return OperatorRegistry::Get().FindOrCreate(op.name, parameters);
   }
 };
 
@@ -58,15 +58,15 @@ std::optional<NDArray> CreatedWithNumpyShape(const Call& call) {
   const auto context = call.parameters.find("ctx");
   const Device device =
       context == call.parameters.end() ? Device() : Device::Parse(context->second);
-  return NDArray(shape, device, type[0], /*delay_alloc=*/true, call.op);
+  return NDArray(shape, device, type[0], /*delay_alloc=*/true, call.op.name);
 }
 
 /// Returns the operator that draws the same numbers with parameters of the distribution that it
-/// accepts. Throws `error`, that of the given parameters, for an operator that draws none.
+/// accepts. Throws `error`, that of the given parameters, unless it belongs to the wait.
 std::shared_ptr<const OperatorProperty> DrawOfAnyNumbers(const Call& call, const Error& error) {
-  const OperatorEntry* const entry = OperatorRegistry::Get().Find(call.op);
+  const OperatorEntry* const entry = OperatorRegistry::Get().Find(call.op.name);
   if (error.code() != Error::kInvalidArgument || entry == nullptr ||
-      !entry->name.starts_with("_random_")) {
+      !call.op.quirks.Has(Quirk::kFailsAtWait)) {
     throw error;
   }
   ParameterMap parameters;
@@ -77,7 +77,7 @@ std::shared_ptr<const OperatorProperty> DrawOfAnyNumbers(const Call& call, const
   for (const ParameterInfo& info : entry->describe_parameters()) {
     if (info.required) parameters.emplace(info.name, info.name == "high" ? "1" : "0");
   }
-  return OperatorRegistry::Get().FindOrCreate(call.op, parameters);
+  return OperatorRegistry::Get().FindOrCreate(call.op.name, parameters);
 }
 
 /// Returns the output of a draw. Throws `error` if shape and type are not known.
@@ -105,18 +105,18 @@ std::vector<NDArray> FailAtWait(const Call& call, std::span<const NDArray> given
   const NDArray output = given.empty() ? OutputOfDraw(*property, call.inputs, error) : given[0];
   Variable* const chain[] = {FailedDraws()};
   Engine::Get()->PushSync([error](const RunContext&) { throw error; }, Device::Cpu(), {},
-                          {output.var()}, {.name = call.op, .updates = chain});
+                          {output.var()}, {.name = call.op.name, .updates = chain});
   return {output};
 }
 
 std::vector<NDArray> ComputeNew(const Call& call) {
   try {
     if (std::optional<NDArray> output = CreatedWithNumpyShape(call)) {
-      Invoke(call.op, {}, {&*output, 1}, call.parameters);
+      Invoke(call.op.name, {}, {&*output, 1}, call.parameters);
       return {*output};
     }
     if (auto results = InvokeByValues(call.op, call.inputs, call.parameters)) return *results;
-    return Invoke(call.op, call.inputs, call.parameters);
+    return Invoke(call.op.name, call.inputs, call.parameters);
   } catch (const Error& error) {
     return FailAtWait(call, {}, error);
   }
@@ -167,7 +167,7 @@ void RefuseInPlaceWhileRecording(std::span<const NDArray> outputs, const Call& c
     for (const NDArray& input : call.inputs) {
       if (!Overlap(input, output)) continue;
       // Clients look for these words.
-      throw FailedPrecondition(call.op,
+      throw FailedPrecondition(call.op.name,
                                ": Inplace operations (+=, -=, x[:]=, etc) are not supported when "
                                "recording with autograd; expected a new array for the result");
     }
@@ -196,7 +196,7 @@ void ComputeInto(Call call, std::span<const std::shared_ptr<NDArray>> targets) {
   RefuseInPlaceWhileRecording(outputs, call);
   CopyOverlapping(outputs, &call);
   try {
-    Invoke(call.op, call.inputs, outputs, call.parameters);
+    Invoke(call.op.name, call.inputs, outputs, call.parameters);
   } catch (const Error& error) {
     FailAtWait(call, outputs, error);
   }
@@ -210,17 +210,14 @@ const int* DenseTypes(size_t count) {
   return Results::OfThread().Keep(std::vector<int>(count, 0));
 }
 
-/// Throws for the largest or smallest of no elements. The operators give the value with which a
-/// comparison begins, and MXNet's clients expect an error.
-void RefuseExtremeOfNothing(const Call& call) {
+/// Throws for an input without elements if the operator needs some.
+void RefuseNoElements(const Call& call) {
+  if (!call.op.quirks.Has(Quirk::kNeedsElements)) return;
   if (call.inputs.size() != 1 || call.inputs[0].is_none()) return;
   const TShape& shape = call.inputs[0].shape();
   if (shape.Size() != 0) return;
-  for (const std::string_view name : {"max", "max_axis", "min", "min_axis"}) {
-    if (call.op != name) continue;
-    throw InvalidArgument(call.op, ": an array of shape ", shape,
-                          " has no elements; expected one at least");
-  }
+  throw InvalidArgument(call.op.name, ": an array of shape ", shape,
+                        " has no elements; expected one at least");
 }
 
 void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
@@ -232,7 +229,7 @@ void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, 
   if (num_inputs < 0 || num_params < 0 || *num_outputs < 0) {
     throw InvalidArgument(op.name, ": the number of inputs, outputs or parameters is negative");
   }
-  Call call = {.op = op.name,
+  Call call = {.op = op,
                .inputs = ArraysOf(inputs, static_cast<size_t>(num_inputs), "inputs"),
                .parameters = ParametersOf(static_cast<size_t>(num_params), param_keys, param_vals)};
   // Attributes of nodes, which mean nothing to a call.
@@ -243,7 +240,7 @@ void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, 
   if (!op.key_var_num_args.empty()) {
     call.parameters.try_emplace(op.key_var_num_args, std::to_string(num_inputs));
   }
-  RefuseExtremeOfNothing(call);
+  RefuseNoElements(call);
   if (*outputs == nullptr || *num_outputs == 0) {
     const std::vector<NDArray> made = ComputeNew(call);
     *num_outputs = static_cast<int>(made.size());

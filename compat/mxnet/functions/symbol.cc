@@ -11,6 +11,7 @@
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/operators.h"
 #include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/compat/mxnet/quirks/quirks.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/passes/rewrite.h"
 
@@ -63,8 +64,8 @@ Symbol WithoutAmpCasts(const Symbol& symbol) {
       symbol.outputs(), [](const graph::Node& node, const std::shared_ptr<graph::Node>& rebuilt) {
         graph::Replacement replacement{rebuilt};
         if (node.is_variable()) return replacement;
-        const std::string& op = node.property->TypeString();
-        if (op == "amp_cast" || op == "amp_multicast") replacement.outputs = rebuilt->inputs;
+        const QuirkSet quirks = QuirksOf(node.property->TypeString());
+        if (quirks.Has(Quirk::kPrecisionCast)) replacement.outputs = rebuilt->inputs;
         return replacement;
       }));
 }

@@ -72,6 +72,17 @@ TEST(InvokeTest, OtherErrorsAreThoseOfTheCall) {
               HasSubstr("act_type"));
 }
 
+TEST(InvokeTest, AWrongIndexOfGatherNdIsAnIndexError) {
+  const NDArrayHandle data = ArrayOfValues({2}, {1, 2});
+  NDArrayHandle result = nullptr;
+  for (const char* const name : {"gather_nd", "_npx_gather_nd"}) {
+    ASSERT_EQ(Invoke(name, {data, ArrayOfValues({1, 1}, {7})}, {}, &result), "");
+    EXPECT_THAT(ErrorOf(MXNDArrayWaitToRead(result)), StartsWith("IndexError: gather_nd of "));
+  }
+  ASSERT_EQ(Invoke("take", {data, ArrayOfValues({1}, {7})}, {{"mode", "raise"}}, &result), "");
+  EXPECT_THAT(ErrorOf(MXNDArrayWaitToRead(result)), StartsWith("take of "));
+}
+
 TEST(InvokeTest, NumpyShapesHaveScalarsAndEmptyArrays) {
   NDArrayHandle array = nullptr;
   for (const char* const name : {"_zeros", "_random_uniform"}) {
