@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 
@@ -100,9 +101,10 @@ class LocalStore final : public KVStore {
     return sum;
   }
 
-  std::mutex mutex_;  // guards the following fields, but not the contents of arrays
-  std::unordered_map<KVKey, NDArray> stored_;
-  std::shared_ptr<const Updater> updater_ = std::make_shared<const Updater>();
+  std::mutex mutex_;  // does not guard the contents of arrays
+  std::unordered_map<KVKey, NDArray> stored_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Updater> updater_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<const Updater>();
 };
 
 }  // namespace

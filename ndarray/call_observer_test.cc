@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
@@ -36,7 +37,7 @@ class NameList final : public CallObserver {
 
  private:
   std::mutex mutex_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_ ABSL_GUARDED_BY(mutex_);
 };
 
 TEST(CallObserverTest, ReceivesEveryCallThatSucceeds) {

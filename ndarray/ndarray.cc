@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
@@ -77,7 +78,7 @@ class Borrowed {
 
  private:
   std::mutex mutex_;
-  const std::function<void()>* fn_;
+  const std::function<void()>* fn_ ABSL_GUARDED_BY(mutex_);
 };
 
 void WaitOrRevoke(Variable* var, Borrowed& borrowed) {

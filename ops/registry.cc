@@ -13,6 +13,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/ops/mxnet/families.h"
@@ -64,17 +65,17 @@ struct OperatorRegistry::Impl {
 
   /// Counts the registrations, after which a name may mean something else.
   std::atomic<uint64_t> changes{0};
-  std::shared_mutex mutex;  // guards all below: libraries may be loaded in any thread
-  std::map<std::string, std::unique_ptr<OperatorEntry>, std::less<>> entries;
-  std::map<std::string, Meaning, std::less<>> names;
+  std::shared_mutex mutex;  // libraries may be loaded in any thread
+  std::map<std::string, std::unique_ptr<OperatorEntry>, std::less<>> entries ABSL_GUARDED_BY(mutex);
+  std::map<std::string, Meaning, std::less<>> names ABSL_GUARDED_BY(mutex);
 
   /// A property that a recent call used.
   struct Recent {
-    std::mutex mutex;  // guards the members
-    uint64_t changes = 0;
-    std::string name;
-    ParameterMap parameters;
-    std::shared_ptr<const OperatorProperty> property;
+    std::mutex mutex;
+    uint64_t changes ABSL_GUARDED_BY(mutex) = 0;
+    std::string name ABSL_GUARDED_BY(mutex);
+    ParameterMap parameters ABSL_GUARDED_BY(mutex);
+    std::shared_ptr<const OperatorProperty> property ABSL_GUARDED_BY(mutex);
   };
   /// By hash, one each: parameters that change with every call replace one another.
   std::array<Recent, 256> recent;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
 #include "tessera/graph/backward_property.h"
@@ -114,11 +115,11 @@ class CallPlan {
   const OperatorCall& FindOrMake(const std::shared_ptr<const OperatorProperty>& property,
                                  const std::vector<OpReqType>& requests, Calls* calls) const;
 
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<Operator> operator_;  // of all calls
-  mutable Calls calls_;
-  mutable Calls backward_calls_;
-  mutable std::shared_ptr<const graph::BackwardProperty> backward_property_;
+  mutable std::mutex mutex_;  // also guards the writes to write_call_
+  mutable std::shared_ptr<Operator> operator_ ABSL_GUARDED_BY(mutex_);  // of all calls
+  mutable Calls calls_ ABSL_GUARDED_BY(mutex_);
+  mutable Calls backward_calls_ ABSL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const graph::BackwardProperty> backward_property_ ABSL_GUARDED_BY(mutex_);
   mutable std::atomic<const OperatorCall*> write_call_{nullptr};
   mutable std::once_flag saved_once_;
   mutable SavedValues saved_;

@@ -60,7 +60,7 @@ class BlockingCallScope {
 /// Returns null inside such a call, which may wait for the new one.
 Variable* NextTurn() {
   if (runs_blocking_call) return nullptr;
-  static std::mutex mutex;
+  static std::mutex mutex;         // guards the following
   static Engine* owner = nullptr;  // another one in the child of a fork
   static std::array<Variable*, kMaxBlockingCalls> turns;
   static size_t next = 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
 #include "tessera/graph/node.h"
@@ -79,10 +80,10 @@ class NDArray::Chunk {
   EngineVariable first_;
   std::atomic<const EngineVariable*> current_{&first_};
 
-  std::mutex mutex_;
-  Storage::Handle handle_;       // empty for external memory
-  std::shared_ptr<void> owner_;  // of external memory
-  std::shared_ptr<SharedFile> file_;
+  std::mutex mutex_;                                // also guards the writes to data_ and has_data_
+  Storage::Handle handle_ ABSL_GUARDED_BY(mutex_);  // empty for external memory
+  std::shared_ptr<void> owner_;                     // of external memory
+  std::shared_ptr<SharedFile> file_ ABSL_GUARDED_BY(mutex_);
   void* data_ = nullptr;
   std::atomic<bool> has_data_{false};
   std::atomic<bool> exposed_{false};

@@ -79,9 +79,9 @@ class CudaRuntime final : public DeviceRuntime {
     }
   }
 
-  std::mutex mutex_;
-  std::map<int, std::vector<Stream<gpu>*>> idle_;  // guarded by mutex_
-  std::map<int, int> made_;                        // guarded by mutex_
+  std::mutex mutex_;  // guards idle_ and made_
+  std::map<int, std::vector<Stream<gpu>*>> idle_;
+  std::map<int, int> made_;
 };
 
 [[maybe_unused]] const bool registered = RegisterDeviceRuntime(DeviceType::kGpu, new CudaRuntime());

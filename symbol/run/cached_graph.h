@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/graph.h"
 #include "tessera/symbol/cached_op.h"
@@ -100,7 +101,7 @@ class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
   const CallSignature signature_;
   const bool static_alloc_;
 
-  std::mutex compile_mutex_;
+  std::mutex compile_mutex_;  // guards the writes to is_compiled_ and to the fields up to saved_
   std::atomic<bool> is_compiled_{false};
   // Written by Compile alone, before anything else reads them.
   std::shared_ptr<const PreparedProgram> program_;
@@ -109,10 +110,10 @@ class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
   std::vector<int> value_of_input_;
   std::vector<bool> saved_;
 
-  // mutex_ guards the following.
   std::mutex mutex_;
-  std::vector<CallState> idle_;
-  std::map<std::vector<OpReqType>, std::shared_ptr<const StepCalls>> gradient_calls_;
+  std::vector<CallState> idle_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::vector<OpReqType>, std::shared_ptr<const StepCalls>> gradient_calls_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 /// A symbol with its compiled forms.
@@ -149,8 +150,9 @@ class CachedGraph {
   bool calls_nodes_;              // whether the operators are called one by one
 
   std::mutex mutex_;
-  std::shared_ptr<const Monitoring> monitoring_;          // guarded; null for none
-  std::vector<std::shared_ptr<CompiledGraph>> compiled_;  // guarded; the latest used one first
+  std::shared_ptr<const Monitoring> monitoring_ ABSL_GUARDED_BY(mutex_);  // null for none
+  // The latest used one is the first.
+  std::vector<std::shared_ptr<CompiledGraph>> compiled_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera::symbol_internal

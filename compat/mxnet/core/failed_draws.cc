@@ -3,13 +3,16 @@
 #include <exception>
 #include <mutex>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tessera::mxnet {
 namespace {
 
 struct Chain {
   std::mutex mutex;
-  Engine* engine = nullptr;  // whose variable it is: the child of a fork has another engine
-  Variable* var = nullptr;
+  // The engine whose variable it is: the child of a fork has another one.
+  Engine* engine ABSL_GUARDED_BY(mutex) = nullptr;
+  Variable* var ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
 Chain& TheChain() {

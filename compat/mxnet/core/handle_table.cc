@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 
 namespace tessera::mxnet {
@@ -25,7 +26,7 @@ constexpr uint64_t kUsesMask = (uint64_t{1} << 31) - 1;
 /// processes.
 struct Tables {
   std::mutex mutex;
-  std::set<HandleTable*> all;
+  std::set<HandleTable*> all ABSL_GUARDED_BY(mutex);
 
   static Tables& Get() {
     // Never destroyed: forks may come at any time.

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tessera::mxnet {
 
 /// The objects behind the handles of one kind. A handle is a number: the object's slot and how
@@ -70,8 +72,8 @@ class HandleTable {
   mutable std::array<SlotLock, kNumLocks> slot_locks_;
 
   std::mutex mutex_;
-  size_t num_slots_ = 0;           // guarded by mutex_
-  size_t first_free_ = kMaxSlots;  // guarded by mutex_; kMaxSlots ends the list
+  size_t num_slots_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t first_free_ ABSL_GUARDED_BY(mutex_) = kMaxSlots;  // kMaxSlots ends the list
 };
 
 /// The handles of objects of type T, all of one kind.

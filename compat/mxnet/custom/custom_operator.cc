@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/compat/mxnet/custom/client_operator.h"
@@ -47,7 +48,7 @@ class Creators {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, CustomOpPropCreator> creators_;
+  std::map<std::string, CustomOpPropCreator> creators_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// Returns `count` numbers from `first` on.

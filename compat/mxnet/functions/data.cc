@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
@@ -157,11 +158,11 @@ const std::vector<void*>& KindHandles() {
 
 /// The object behind an iterator's handle. Batches are lent, so each is copied once.
 struct ApiIterator {
-  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();  // guards what follows
-  std::unique_ptr<DataIter> iterator;
-  NDArray data, label;
-  index_t pad = 0;
-  std::vector<uint64_t> index;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+  std::unique_ptr<DataIter> iterator ABSL_GUARDED_BY(*mutex);
+  NDArray data ABSL_GUARDED_BY(*mutex), label ABSL_GUARDED_BY(*mutex);
+  index_t pad ABSL_GUARDED_BY(*mutex) = 0;
+  std::vector<uint64_t> index ABSL_GUARDED_BY(*mutex);
 };
 
 Handles<ApiIterator>& Iterators() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/compat/mxnet/profiling/statistics.h"
 #include "tessera/compat/mxnet/profiling/trace.h"
 #include "tessera/ndarray/call_observer.h"
@@ -78,15 +79,15 @@ class Profiler final : public CallObserver {
   std::atomic<bool> recording_{false};
   std::atomic<int64_t> memory_bytes_{-1};  // the last event's
 
-  std::mutex mutex_;  // of everything below
-  ProfilerOptions options_;
-  bool running_ = false;
-  bool paused_ = false;
-  bool has_profile_ = false;  // that Dump can write
-  bool is_written_ = true;    // has the file every event
-  int64_t last_write_ns_ = 0;
-  ProfileTrace trace_;
-  ProfileStatistics statistics_;
+  std::mutex mutex_;
+  ProfilerOptions options_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_profile_ ABSL_GUARDED_BY(mutex_) = false;  // that Dump can write
+  bool is_written_ ABSL_GUARDED_BY(mutex_) = true;    // has the file every event
+  int64_t last_write_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  ProfileTrace trace_ ABSL_GUARDED_BY(mutex_);
+  ProfileStatistics statistics_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera::mxnet
