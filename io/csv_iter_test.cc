@@ -13,10 +13,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/internal/idx_bytes.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::ReadAs;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -33,13 +35,6 @@ Error ErrorOf(const std::function<void()>& call) {
   }
   ADD_FAILURE() << "no error";
   return Error(absl::StatusCode{}, "");
-}
-
-template <typename T>
-std::vector<T> ValuesOf(const NDArray& array) {
-  std::vector<T> values(static_cast<size_t>(array.shape().Size()));
-  array.SyncCopyToCPU(values.data(), array.shape().Size());
-  return values;
 }
 
 /// Seven examples: example i is (i, i + 10), and its label 100 * i.
@@ -63,8 +58,8 @@ class CsvIterTest : public testing::Test {
     std::string text;
     while (iter->Next()) {
       const DataBatch& batch = iter->GetBatch();
-      const std::vector<float> data = ValuesOf<float>(batch.data[0]);
-      const std::vector<float> label = ValuesOf<float>(batch.label[0]);
+      const std::vector<float> data = ReadAs<float>(batch.data[0]);
+      const std::vector<float> label = ReadAs<float>(batch.label[0]);
       for (size_t i = 0; i < batch.index.size(); ++i) {
         const float example = static_cast<float>(batch.index[i]);
         EXPECT_EQ(data[2 * i], example);
@@ -145,7 +140,7 @@ TEST_F(CsvIterTest, BatchesStayUntilTheRingReturns) {
   const NDArray first = iter.GetBatch().data[0];
   ASSERT_TRUE(iter.Next());
   ASSERT_TRUE(iter.Next());
-  EXPECT_THAT(ValuesOf<float>(first), ElementsAre(0, 10, 1, 11, 2, 12));
+  EXPECT_THAT(ReadAs<float>(first), ElementsAre(0, 10, 1, 11, 2, 12));
 }
 
 TEST_F(CsvIterTest, ReadsIntegersExactly) {
@@ -155,8 +150,8 @@ TEST_F(CsvIterTest, ReadsIntegersExactly) {
   options_.batch_size = 1;
   CsvIter iter(options_);
   ASSERT_TRUE(iter.Next());
-  EXPECT_THAT(ValuesOf<int64_t>(iter.GetBatch().data[0]), ElementsAre(9007199254740993, -1));
-  EXPECT_THAT(ValuesOf<int64_t>(iter.GetBatch().label[0]), ElementsAre(0));
+  EXPECT_THAT(ReadAs<int64_t>(iter.GetBatch().data[0]), ElementsAre(9007199254740993, -1));
+  EXPECT_THAT(ReadAs<int64_t>(iter.GetBatch().label[0]), ElementsAre(0));
   options_.dtype = DType::kInt32;
   EXPECT_THAT(FirstError().what(), AllOf(HasSubstr("big.csv: line 1, field 1"), HasSubstr("32")));
 }

@@ -11,17 +11,15 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-NDArray Vector(std::vector<float> values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
 
 std::vector<float> Pulled(KVStore* store, const KVKey& key, index_t size = 2) {
   NDArray out({size});

@@ -11,10 +11,12 @@
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
@@ -32,12 +34,8 @@ void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
   }
 }
 
-NDArray Array(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
-
 NDArray VariableOf(const std::vector<float>& values, OpReqType req = kWriteTo) {
-  NDArray array = Array(values);
+  NDArray array = Vector(values);
   array.AttachGrad(req);
   return array;
 }
@@ -105,7 +103,7 @@ TEST(AutogradTest, HeadGradientsWeightTheHeads) {
     y = x * 3.0f;
     z = x * x;
   }
-  autograd::Backward({y, z}, {Array({1, 10}), NDArray()});
+  autograd::Backward({y, z}, {Vector({1, 10}), NDArray()});
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(3 + 2, 30 + 4));
 }
 
@@ -148,8 +146,8 @@ TEST(AutogradTest, RequestsSayHowGradientsAreWritten) {
 }
 
 TEST(AutogradTest, MarkVariablesTakesGradientArrays) {
-  const NDArray x = Array({3});
-  NDArray gradient = Array({100});
+  const NDArray x = Vector({3});
+  NDArray gradient = Vector({100});
   const OpReqType add[] = {kAddTo};
   autograd::MarkVariables({&x, 1}, {&gradient, 1}, add);
   NDArray y;
@@ -182,7 +180,7 @@ TEST(AutogradTest, BackwardMarksGradientsAsFresh) {
   autograd::SetGradientFresh(x, false);
   EXPECT_FALSE(autograd::IsGradientFresh(x));
   ExpectError(Error::kFailedPrecondition, "has no gradient",
-              [] { autograd::SetGradientFresh(Array({1}), true); });
+              [] { autograd::SetGradientFresh(Vector({1}), true); });
 }
 
 TEST(AutogradTest, NothingIsRecordedOutsideOfRecordOrWithoutVariables) {
@@ -191,7 +189,7 @@ TEST(AutogradTest, NothingIsRecordedOutsideOfRecordOrWithoutVariables) {
   ExpectError(Error::kFailedPrecondition, "head 0 of shape (1,) is not on the tape",
               [&] { outside.Backward(); });
   const autograd::Record record;
-  const NDArray constant = Array({1}) * 2.0f;
+  const NDArray constant = Vector({1}) * 2.0f;
   ExpectError(Error::kFailedPrecondition, "is not on the tape", [&] { constant.Backward(); });
   const NDArray detached = (x * x).Detach();
   ExpectError(Error::kFailedPrecondition, "is not on the tape", [&] { detached.Backward(); });
@@ -266,7 +264,7 @@ TEST(AutogradTest, AGraphThatNeedsFreedValuesSaysSo) {
 
 TEST(AutogradTest, AWriteToAnArrayThatIsStillNeededIsAnError) {
   NDArray x = VariableOf({3});
-  NDArray factor = Array({2});
+  NDArray factor = Vector({2});
   NDArray y;
   {
     const autograd::Record record;
@@ -276,7 +274,7 @@ TEST(AutogradTest, AWriteToAnArrayThatIsStillNeededIsAnError) {
   ExpectError(Error::kFailedPrecondition, "written after it was recorded", [&] { y.Backward(); });
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(0));
   // A value that no gradient reads may be written.
-  NDArray term = Array({2});
+  NDArray term = Vector({2});
   {
     const autograd::Record record;
     y = x + term;
@@ -293,11 +291,11 @@ TEST(AutogradTest, WorkInPlaceOnTheTapeIsAnError) {
   ExpectError(Error::kFailedPrecondition, "overwrite an array that is on the tape",
               [&] { y += x; });
   ExpectError(Error::kFailedPrecondition, "overwrite an array that is on the tape",
-              [&] { x += Array({1}); });
+              [&] { x += Vector({1}); });
   ExpectError(Error::kFailedPrecondition, "overwrite an array that is on the tape",
               [&] { y.Assign({0}, 1.0f); });
-  NDArray constant = Array({1});
-  constant += Array({1});
+  NDArray constant = Vector({1});
+  constant += Vector({1});
   EXPECT_THAT(constant.ToVector(), ElementsAre(2));
 }
 
@@ -322,7 +320,7 @@ TEST(AutogradTest, ViewsAreRecordedAndShareMemory) {
 TEST(AutogradTest, AWeightOfManyStepsHasOneGradient) {
   NDArray w = VariableOf({1.5f}, kAddTo);
   w.grad() = 1.0f;
-  NDArray h = Array({1});
+  NDArray h = Vector({1});
   {
     const autograd::Record record;
     for (int i = 0; i < 20; ++i) h = h * w + w;
@@ -363,7 +361,7 @@ TEST(AutogradTest, AuxiliaryStatesChangeInTraining) {
   NDArray x = NDArray::FromVector(std::vector<float>{1, 3}, {2, 1});
   x.AttachGrad();
   const NDArray gamma = VariableOf({1}), beta = VariableOf({0});
-  const NDArray mean = Array({0}), variance = Array({1});
+  const NDArray mean = Vector({0}), variance = Vector({1});
   const std::vector<NDArray> inputs = {x, gamma, beta, mean, variance};
   NDArray y;
   {
@@ -390,7 +388,7 @@ TEST(AutogradGradTest, ReturnsGradientsOfAnyArrays) {
   EXPECT_THAT(gradients[1].ToVector(), ElementsAre(8));
   EXPECT_THAT(gradients[2].ToVector(), ElementsAre(0));
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(0));
-  const NDArray constant = Array({1});
+  const NDArray constant = Vector({1});
   ExpectError(Error::kFailedPrecondition, "variable 0 of shape (1,) is not on the tape", [&] {
     const autograd::Record record;
     autograd::Grad({x * x}, {constant});
@@ -399,7 +397,7 @@ TEST(AutogradGradTest, ReturnsGradientsOfAnyArrays) {
 
 TEST(AutogradGradTest, AHeadThatIsAVariableHasItsHeadGradient) {
   NDArray x = VariableOf({2});
-  const NDArray weight = Array({3});
+  const NDArray weight = Vector({3});
   const NDArray gradient = autograd::Grad({x}, {x}, {weight})[0];
   EXPECT_THAT(gradient.ToVector(), ElementsAre(3));
   NDArray copy = gradient;
@@ -428,7 +426,7 @@ TEST(AutogradGradTest, GradientsHaveGradients) {
 
 TEST(AutogradGradTest, TheGradientOfALinearFunctionHasGradientZero) {
   NDArray x = VariableOf({0.5f, 1.0f});
-  const NDArray weight = Array({3, 4});
+  const NDArray weight = Vector({3, 4});
   NDArray first, second;
   {
     const autograd::Record record;
@@ -506,7 +504,7 @@ TEST(AutogradTest, ErrorsOfOperationsSurfaceAtTheGradient) {
   NDArray y;
   {
     const autograd::Record record;
-    const NDArray picked = Invoke("take", {x, Array({7})}, {{"mode", "raise"}})[0];
+    const NDArray picked = Invoke("take", {x, Vector({7})}, {{"mode", "raise"}})[0];
     y = picked * picked;
   }
   y.Backward();
@@ -560,13 +558,13 @@ TEST(NDArrayIndexTest, AssignWritesAPart) {
   NDArray x({2, 3});
   x = 0.0f;
   x.Assign({0}, 1.0f);
-  x.Assign({AxisSlice{}, AxisSlice{.step = 2}}, Array({5, 6}));
+  x.Assign({AxisSlice{}, AxisSlice{.step = 2}}, Vector({5, 6}));
   EXPECT_THAT(x.ToVector(), ElementsAre(5, 1, 6, 5, 0, 6));
   x.Assign({AxisSlice{}, 1},
            NDArray::FromVector(std::vector<float>{8, 9}, {2}).AsType(DType::kInt32));
   EXPECT_THAT(x.ToVector(), ElementsAre(5, 8, 6, 5, 9, 6));
   ExpectError(Error::kInvalidArgument, "values of shape (2,) do not fit a part of shape (3,)", [&] {
-    x.Assign({0}, Array({1, 2}));
+    x.Assign({0}, Vector({1, 2}));
   });
 }
 
@@ -585,7 +583,7 @@ TEST(NDArrayArithmeticTest, ShapesAreBroadcastAndNumbersStandOnEitherSide) {
 }
 
 TEST(NDArrayConversionTest, CopiesConvert) {
-  const NDArray x = Array({1.5f, -2.5f});
+  const NDArray x = Vector({1.5f, -2.5f});
   EXPECT_EQ(x.AsType(DType::kInt32).dtype(), DType::kInt32);
   EXPECT_THAT(x.AsType(DType::kInt32).ToVector(), ElementsAre(1, -2));
   const NDArray doubles({2}, Device::Cpu(1), DType::kFloat64);

@@ -7,18 +7,17 @@
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 NDArray Matrix() { return NDArray::FromVector(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}); }
-NDArray Vector(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
 
 TEST(BooleanMaskTest, KeepsTheSlicesWhereTheMaskIsNotZero) {
   const NDArray rows = BooleanMask(Matrix(), Vector({0.5f, 0, -1}));

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/registry.h"
 #include "tessera/storage/storage.h"
@@ -21,6 +22,7 @@
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -36,10 +38,6 @@ void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
     EXPECT_EQ(error.code(), code) << error.what();
     EXPECT_THAT(error.what(), HasSubstr(text));
   }
-}
-
-NDArray Array(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
 }
 
 /// Shapes and defaults that the operators below have in common.
@@ -118,8 +116,8 @@ class CountingOp final : public Operator {
 TESSERA_REGISTER_OPERATOR(test_counting, CountingProperty, CountingOp);
 
 TEST(InvokeTest, CallsAnOperatorByName) {
-  const NDArray a = Array({1, 2});
-  const NDArray b = Array({10, 20});
+  const NDArray a = Vector({1, 2});
+  const NDArray b = Vector({10, 20});
   const std::vector<NDArray> sum = Invoke("elemwise_add", {a, b});
   ASSERT_EQ(sum.size(), 1u);
   EXPECT_THAT(sum[0].ToVector(), ElementsAre(11, 22));
@@ -129,14 +127,14 @@ TEST(InvokeTest, CallsAnOperatorByName) {
 TEST(InvokeTest, ReadsParameters) {
   const NDArray x = NDArray::FromVector(std::vector<float>{1, 2}, {1, 2});
   const NDArray w = NDArray::FromVector(std::vector<float>{1, 0, 0, 1, 1, 1}, {3, 2});
-  const NDArray b = Array({0, 0, 1});
+  const NDArray b = Vector({0, 0, 1});
   const NDArray y = Invoke("FullyConnected", {x, w, b}, {{"num_hidden", "3"}})[0];
   EXPECT_EQ(y.shape(), TShape({1, 3}));
   EXPECT_THAT(y.ToVector(), ElementsAre(1, 2, 4));
 }
 
 TEST(InvokeTest, WritesIntoGivenOutputs) {
-  NDArray a = Array({1, 2});
+  NDArray a = Vector({1, 2});
   NDArray out({2});
   Invoke("elemwise_add", {a, a}, {out});
   EXPECT_THAT(out.ToVector(), ElementsAre(2, 4));
@@ -149,7 +147,7 @@ TEST(InvokeTest, WritesIntoGivenOutputs) {
 }
 
 TEST(InvokeTest, EmptyBracesAreNoParametersAndNotNoOutputs) {
-  const NDArray a = Array({1, 2});
+  const NDArray a = Vector({1, 2});
   EXPECT_THAT(Invoke("elemwise_add", {a, a}, {})[0].ToVector(), ElementsAre(2, 4));
   NDArray out({2});
   Invoke("elemwise_add", {a, a}, {out}, {});
@@ -157,9 +155,9 @@ TEST(InvokeTest, EmptyBracesAreNoParametersAndNotNoOutputs) {
 }
 
 TEST(InvokeTest, UpdatesAuxStates) {
-  const NDArray count = Array({0, 0});
-  const NDArray trained = Array({0, 0});
-  const std::vector<NDArray> out = Invoke("test_counting", {Array({5, 6}), count, trained});
+  const NDArray count = Vector({0, 0});
+  const NDArray trained = Vector({0, 0});
+  const std::vector<NDArray> out = Invoke("test_counting", {Vector({5, 6}), count, trained});
   ASSERT_EQ(out.size(), 1u);  // the hidden output stays hidden
   EXPECT_THAT(out[0].ToVector(), ElementsAre(6, 7));
   EXPECT_THAT(count.ToVector(), ElementsAre(1, 1));
@@ -167,10 +165,10 @@ TEST(InvokeTest, UpdatesAuxStates) {
 }
 
 TEST(InvokeTest, HiddenOutputsMayBeGiven) {
-  const NDArray data = Array({5, 6});
+  const NDArray data = Vector({5, 6});
   const NDArray output({2});
   const NDArray twice({2});
-  Invoke("test_counting", {data, Array({0, 0}), Array({0, 0})}, {output, twice});
+  Invoke("test_counting", {data, Vector({0, 0}), Vector({0, 0})}, {output, twice});
   EXPECT_THAT(output.ToVector(), ElementsAre(6, 7));
   EXPECT_THAT(twice.ToVector(), ElementsAre(10, 12));
 }
@@ -232,7 +230,7 @@ TEST(InvokeTest, RefusesOutputsOverWhatIsStillNeeded) {
 }
 
 TEST(InvokeTest, FailuresSurfaceAtTheFirstWaitAndOnce) {
-  const NDArray data = Array({1, 5, 2});
+  const NDArray data = Vector({1, 5, 2});
   const NDArray out = Invoke("test_threshold", {data}, {{"limit", "4"}})[0];
   const NDArray next = out + 1.0f;
   ExpectError(Error::kOutOfRange, "test_threshold: element 1", [&] { next.WaitToRead(); });
@@ -243,7 +241,7 @@ TEST(InvokeTest, FailuresSurfaceAtTheFirstWaitAndOnce) {
 }
 
 TEST(InvokeTest, AnErrorThatOnlyValuesTellNamesItsOperator) {
-  const NDArray data = Array({1, 5, 2});
+  const NDArray data = Vector({1, 5, 2});
   const auto op_of = [](const auto& fn) {
     try {
       fn();
@@ -258,7 +256,7 @@ TEST(InvokeTest, AnErrorThatOnlyValuesTellNamesItsOperator) {
 }
 
 TEST(InvokeTest, OutputsAreCountedUnderTheOperatorsName) {
-  const NDArray out = Array({1, 2}) + Array({3, 4});
+  const NDArray out = Vector({1, 2}) + Vector({3, 4});
   out.WaitToRead();
   std::map<std::string, int64_t> live;
   for (const StorageTagStats& tag : Storage::Get()->TagStats(Device::Cpu())) {
@@ -269,8 +267,8 @@ TEST(InvokeTest, OutputsAreCountedUnderTheOperatorsName) {
 
 TEST(BoundOperatorTest, RunsAgainOnTheContentsOfTheMoment) {
   const auto property = OperatorRegistry::Get().Create("elemwise_add", {});
-  NDArray a = Array({1, 2});
-  NDArray b = Array({10, 20});
+  NDArray a = Vector({1, 2});
+  NDArray b = Vector({10, 20});
   const NDArray out({2});
   const BoundOperator add(*property, {a, b}, {out});
   add.Run();
@@ -283,9 +281,9 @@ TEST(BoundOperatorTest, RunsAgainOnTheContentsOfTheMoment) {
 TEST(BoundOperatorTest, StepsInPlace) {
   const auto property =
       OperatorRegistry::Get().Create("sgd_mom_update", {{"lr", "0.5"}, {"momentum", "0.5"}});
-  const NDArray weight = Array({1, 2});
-  const NDArray grad = Array({2, 4});
-  const NDArray mom = Array({0, 0});
+  const NDArray weight = Vector({1, 2});
+  const NDArray grad = Vector({2, 4});
+  const NDArray mom = Vector({0, 0});
   const BoundOperator step(*property, {weight, grad, mom}, {weight});
   step.Run();
   EXPECT_THAT(weight.ToVector(), ElementsAre(0, 0));
@@ -297,9 +295,9 @@ TEST(BoundOperatorTest, StepsInPlace) {
 
 TEST(BoundOperatorTest, TellsTheOperatorWhetherItTrains) {
   const auto property = OperatorRegistry::Get().Create("test_counting", {});
-  const NDArray data = Array({0});
-  const NDArray count = Array({0});
-  const NDArray trained = Array({0});
+  const NDArray data = Vector({0});
+  const NDArray count = Vector({0});
+  const NDArray trained = Vector({0});
   BoundOperator counting(*property, {data, count, trained}, {NDArray({1})});
   counting.Run();
   counting.Run(/*is_train=*/true);
@@ -315,7 +313,7 @@ TEST(BoundOperatorTest, TellsTheOperatorWhetherItTrains) {
 
 TEST(BoundOperatorTest, OneOfTheParentSaysSoInTheChildOfAFork) {
   const auto property = OperatorRegistry::Get().Create("elemwise_add", {});
-  const NDArray a = Array({1, 2});
+  const NDArray a = Vector({1, 2});
   const NDArray out({2});
   const BoundOperator add(*property, {a, a}, {out});
   NDArray::WaitAll();
@@ -336,11 +334,11 @@ TEST(BoundOperatorTest, OneOfTheParentSaysSoInTheChildOfAFork) {
 }
 
 TEST(BoundOperatorTest, QueuedRunsOutliveIt) {
-  const NDArray data = Array({0});
-  const NDArray count = Array({0});
+  const NDArray data = Vector({0});
+  const NDArray count = Vector({0});
   {
     const auto property = OperatorRegistry::Get().Create("test_counting", {});
-    const BoundOperator counting(*property, {data, count, Array({0})}, {NDArray({1})});
+    const BoundOperator counting(*property, {data, count, Vector({0})}, {NDArray({1})});
     for (int i = 0; i < 100; ++i) counting.Run();
   }
   EXPECT_THAT(count.ToVector(), ElementsAre(100));
@@ -348,8 +346,8 @@ TEST(BoundOperatorTest, QueuedRunsOutliveIt) {
 
 TEST(BoundOperatorTest, RunsFromManyThreadsAllCount) {
   const auto property = OperatorRegistry::Get().Create("test_counting", {});
-  const NDArray count = Array({0});
-  const BoundOperator counting(*property, {Array({0}), count, Array({0})}, {NDArray({1})});
+  const NDArray count = Vector({0});
+  const BoundOperator counting(*property, {Vector({0}), count, Vector({0})}, {NDArray({1})});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -362,8 +360,8 @@ TEST(BoundOperatorTest, RunsFromManyThreadsAllCount) {
 
 TEST(BoundOperatorTest, RunsWithoutStorageAfterTheFirst) {
   const auto property = OperatorRegistry::Get().Create("test_counting", {});
-  const NDArray count = Array({0});
-  const BoundOperator counting(*property, {Array({0}), count, Array({0})}, {NDArray({1})});
+  const NDArray count = Vector({0});
+  const BoundOperator counting(*property, {Vector({0}), count, Vector({0})}, {NDArray({1})});
   // Twice as many runs as there are workspaces to touch for the first time.
   for (int i = 0; i < 8; ++i) counting.Run();
   count.WaitToRead();
@@ -383,7 +381,7 @@ TEST(BoundOperatorTest, ChecksWhenItIsBound) {
 
 TEST(BoundOperatorTest, AFailedRunDoesNotStopLaterOnes) {
   const auto property = OperatorRegistry::Get().Create("test_threshold", {{"limit", "4"}});
-  NDArray data = Array({9});
+  NDArray data = Vector({9});
   const NDArray out({1});
   const BoundOperator bound(*property, {data}, {out});
   bound.Run();

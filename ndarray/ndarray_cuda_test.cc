@@ -10,6 +10,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera {
@@ -21,7 +22,7 @@ using ::testing::ElementsAre;
 constexpr Device kGpu = Device::Gpu();
 
 NDArray OnGpu(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())}).Copy(kGpu);
+  return ndarray_testing::Vector(values).Copy(kGpu);
 }
 
 TEST(NDArrayCudaTest, TravelsToTheDeviceAndBack) {

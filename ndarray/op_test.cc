@@ -13,16 +13,15 @@
 #include "tessera/base/error.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {
 
-using Floats = std::vector<float>;
+using ndarray_testing::Vector;
 
-NDArray Vector(const Floats& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
+using Floats = std::vector<float>;
 
 /// Returns the message of the Error that `call` throws.
 template <typename Call>

@@ -14,18 +14,16 @@
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-NDArray Array(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
 
 template <typename Call>
 void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
@@ -69,22 +67,22 @@ TEST_P(CachedOpTest, CallsAreFunctionsOfTheirInputs) {
   const Symbol x = Symbol::Variable("x"), y = Symbol::Variable("y");
   const CachedOp op(Symbol::CreateGroup({x * y + x, y - x}), Options());
   EXPECT_THAT(op.input_names(), ElementsAre("x", "y"));
-  const std::vector<NDArray> first = op({Array({1, 2}), Array({3, 4})});
-  const std::vector<NDArray> second = op({Array({5, 6}), Array({7, 8})});
+  const std::vector<NDArray> first = op({Vector({1, 2}), Vector({3, 4})});
+  const std::vector<NDArray> second = op({Vector({5, 6}), Vector({7, 8})});
   EXPECT_THAT(first[0].ToVector(), ElementsAre(4, 10));
   EXPECT_THAT(first[1].ToVector(), ElementsAre(2, 2));
   EXPECT_THAT(second[0].ToVector(), ElementsAre(40, 54));
   // Other shapes and types are other signatures.
-  EXPECT_THAT(op({Array({1}), Array({3})})[0].ToVector(), ElementsAre(4));
-  const NDArray one = Array({1}).AsType(DType::kFloat64),
-                three = Array({3}).AsType(DType::kFloat64);
+  EXPECT_THAT(op({Vector({1}), Vector({3})})[0].ToVector(), ElementsAre(4));
+  const NDArray one = Vector({1}).AsType(DType::kFloat64),
+                three = Vector({3}).AsType(DType::kFloat64);
   EXPECT_EQ(op({one, three})[0].dtype(), DType::kFloat64);
   EXPECT_EQ(op.num_signatures(), Options().node_by_node ? 0 : 3);
 }
 
 TEST_P(CachedOpTest, GradientsAreThoseOfTheTape) {
   const CachedOp op(Network(), Options());
-  NDArray x = Array({0.3f, -0.2f, 0.9f}), w = Array({1, 1.5f, 0.7f}), b = Array({1, 2, 3});
+  NDArray x = Vector({0.3f, -0.2f, 0.9f}), w = Vector({1, 1.5f, 0.7f}), b = Vector({1, 2, 3});
   std::vector<std::vector<float>> expected;
   for (const bool compiled : {false, true}) {
     x.AttachGrad();
@@ -116,12 +114,12 @@ TEST_P(CachedOpTest, GradientsAreThoseOfTheTape) {
 
 TEST_P(CachedOpTest, ARetainedGraphRunsBackwardAgain) {
   const CachedOp op(Network(), Options());
-  NDArray x = Array({0.3f, -0.2f, 0.9f});
+  NDArray x = Vector({0.3f, -0.2f, 0.9f});
   x.AttachGrad();
   NDArray first, second;
   {
     const autograd::Record record;
-    const NDArray y = op({x, Array({1, 1, 1}), Array({0, 0, 0})})[0];
+    const NDArray y = op({x, Vector({1, 1, 1}), Vector({0, 0, 0})})[0];
     first = y * 1.0f;
     second = y * 3.0f;
   }
@@ -137,10 +135,10 @@ TEST_P(CachedOpTest, ARetainedGraphRunsBackwardAgain) {
 TEST_P(CachedOpTest, CallsOnTheTapeKeepTheirResults) {
   // The state of the first call is not reused by the others, which happen before its Backward.
   const CachedOp op(Network(), Options());
-  const NDArray w = Array({1, 1, 1}), b = Array({0, 0, 0});
+  const NDArray w = Vector({1, 1, 1}), b = Vector({0, 0, 0});
   std::vector<NDArray> xs, ys;
   for (int i = 0; i < 5; ++i) {
-    xs.push_back(Array({0.1f * static_cast<float>(i), 0.5f, -0.3f}));
+    xs.push_back(Vector({0.1f * static_cast<float>(i), 0.5f, -0.3f}));
     xs.back().AttachGrad();
     const autograd::Record record;
     ys.push_back(op({xs.back(), w, b})[0]);
@@ -152,7 +150,7 @@ TEST_P(CachedOpTest, CallsOnTheTapeKeepTheirResults) {
   std::vector<std::vector<float>> gradients;
   for (int i = 4; i >= 0; --i) ys[static_cast<size_t>(i)].Backward();
   for (const NDArray& x : xs) {
-    NDArray alone = Array(x.ToVector());
+    NDArray alone = Vector(x.ToVector());
     alone.AttachGrad();
     NDArray y;
     {
@@ -166,7 +164,7 @@ TEST_P(CachedOpTest, CallsOnTheTapeKeepTheirResults) {
 
 TEST_P(CachedOpTest, OneArrayMayBeSeveralInputs) {
   const CachedOp op(Symbol::Variable("x") * Symbol::Variable("y"), Options());
-  NDArray x = Array({2, 3});
+  NDArray x = Vector({2, 3});
   x.AttachGrad();
   NDArray z;
   {
@@ -185,8 +183,8 @@ TEST_P(CachedOpTest, TrainingChangesAuxStates) {
   EXPECT_THAT(op.input_names(),
               ElementsAre("x", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var"));
   const NDArray x = NDArray::FromVector(std::vector<float>{1, 3, 5, 7}, {4, 1});
-  NDArray gamma = Array({2});
-  const NDArray beta = Array({1}), mean = Array({0}), variance = Array({1});
+  NDArray gamma = Vector({2});
+  const NDArray beta = Vector({1}), mean = Vector({0}), variance = Vector({1});
   gamma.AttachGrad();
   // Outside of training the moving statistics count.
   EXPECT_NEAR(op({x, gamma, beta, mean, variance})[0].ToVector()[1], 7, 1e-2);
@@ -208,7 +206,7 @@ TEST_P(CachedOpTest, VariablesAndRepeatedResultsCanBeOutputs) {
   const Symbol x = Symbol::Variable("x");
   const Symbol y = x * 2.0;
   const CachedOp op(Symbol::CreateGroup({y, x, y}), Options());
-  NDArray array = Array({1, 2});
+  NDArray array = Vector({1, 2});
   array.AttachGrad();
   NDArray sum;
   {
@@ -224,10 +222,10 @@ TEST_P(CachedOpTest, VariablesAndRepeatedResultsCanBeOutputs) {
 TEST_P(CachedOpTest, WrongInputsAreNamed) {
   const CachedOp op(Symbol::Variable("x") + Symbol::Variable("y"), Options());
   ExpectError(Error::kInvalidArgument, "1 inputs were given, expected 2 (x, y)",
-              [&] { op({Array({1})}); });
-  ExpectError(Error::kInvalidArgument, "(3,)", [&] { op({Array({1, 2}), Array({1, 2, 3})}); });
-  ExpectError(Error::kInvalidArgument, "is_none()", [&] { op({Array({1}), NDArray()}); });
-  EXPECT_THAT(op({Array({1}), Array({2})})[0].ToVector(), ElementsAre(3));
+              [&] { op({Vector({1})}); });
+  ExpectError(Error::kInvalidArgument, "(3,)", [&] { op({Vector({1, 2}), Vector({1, 2, 3})}); });
+  ExpectError(Error::kInvalidArgument, "is_none()", [&] { op({Vector({1}), NDArray()}); });
+  EXPECT_THAT(op({Vector({1}), Vector({2})})[0].ToVector(), ElementsAre(3));
 }
 
 TEST(CachedOpSignatureTest, ModesAndGradientsAreSignatures) {
@@ -291,7 +289,7 @@ TEST(CachedOpSignatureTest, TheLeastRecentlyUsedSignatureGoes) {
 
 TEST(CachedOpErrorTest, AnArrayThatTheGradientNeedsMustNotBeWritten) {
   const CachedOp op(Symbol::Variable("x") * Symbol::Variable("y"));
-  NDArray x = Array({1, 2}), y = Array({3, 4});
+  NDArray x = Vector({1, 2}), y = Vector({3, 4});
   x.AttachGrad();
   const auto call = [&] {
     const autograd::Record record;
@@ -316,12 +314,12 @@ TEST(CachedOpErrorTest, AnArrayThatTheGradientNeedsMustNotBeWritten) {
 TEST(CachedOpErrorTest, AMissingGradientIsAnErrorOfBackward) {
   const CachedOp op(Symbol::Apply("sgd_update", {Symbol::Variable("w"), Symbol::Variable("g")},
                                   {{"lr", "1"}}, "step"));
-  NDArray w = Array({1, 2});
+  NDArray w = Vector({1, 2});
   w.AttachGrad();
   NDArray y;
   {
     const autograd::Record record;
-    y = op({w, Array({1, 1})})[0];
+    y = op({w, Vector({1, 1})})[0];
   }
   EXPECT_THAT(y.ToVector(), ElementsAre(0, 1));
   ExpectError(Error::kInvalidArgument, "\"step\"", [&] { y.Backward(); });
@@ -333,9 +331,9 @@ TEST(CachedOpErrorTest, AFailedCallDoesNotSpoilTheNext) {
                                {{"mode", "raise"}});
     for (int i = 0; i < 40; ++i) net = net + 1.0;
     const CachedOp op(net, {.static_alloc = static_alloc});
-    const NDArray x = Array({1, 2, 3});
-    const NDArray bad = op({x, Array({0, 3})})[0];
-    const NDArray good = op({x, Array({0, 2})})[0];
+    const NDArray x = Vector({1, 2, 3});
+    const NDArray bad = op({x, Vector({0, 3})})[0];
+    const NDArray good = op({x, Vector({0, 2})})[0];
     EXPECT_THAT(good.ToVector(), ElementsAre(41, 43));
     EXPECT_THROW(bad.WaitToRead(), Error);
   }
@@ -357,7 +355,7 @@ TEST(CachedOpMemoryTest, PendingCallsOutliveTheFunction) {
 }
 
 TEST(CachedOpMemoryTest, TheTapeOutlivesTheFunction) {
-  NDArray x = Array({1, 2}), y;
+  NDArray x = Vector({1, 2}), y;
   x.AttachGrad();
   {
     const CachedOp op(Symbol::Variable("x") * 3.0);

@@ -13,10 +13,12 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Read;
 using testing::HasSubstr;
 using testing::Pointwise;
 
@@ -29,16 +31,6 @@ void Fill(const NDArray& array, const std::vector<double>& values) {
     const std::vector<float> floats(values.begin(), values.end());
     handle.SyncCopyFromCPU(floats.data(), static_cast<index_t>(floats.size()));
   }
-}
-
-std::vector<double> Read(const NDArray& array) {
-  if (array.dtype() == DType::kFloat64) {
-    std::vector<double> values(static_cast<size_t>(array.shape().Size()));
-    array.SyncCopyToCPU(values.data(), array.shape().Size());
-    return values;
-  }
-  const std::vector<float> floats = array.ToVector();
-  return {floats.begin(), floats.end()};
 }
 
 std::vector<double> RandomValues(size_t count, std::mt19937* random) {

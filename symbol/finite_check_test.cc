@@ -9,18 +9,16 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-NDArray Array(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
 
 /// Returns the message of the error that waiting for the array throws, or "" if there is none.
 std::string ErrorOf(const NDArray& array) {
@@ -34,49 +32,49 @@ std::string ErrorOf(const NDArray& array) {
 }
 
 TEST(FiniteCheckTest, AnImperativeCallNamesOperatorElementAndInputs) {
-  EXPECT_THAT(ErrorOf(Invoke("log", {Array({1, -1, 2})})[0]),
+  EXPECT_THAT(ErrorOf(Invoke("log", {Vector({1, -1, 2})})[0]),
               AllOf(HasSubstr("log of float32(3,)"),
                     HasSubstr("output output of shape (3,) has NaN at element 1"),
                     HasSubstr("TESSERA_CHECK_FINITE"), Not(HasSubstr("input"))));
-  EXPECT_THAT(ErrorOf(Invoke("log", {Array({1, 0})})[0]), HasSubstr("has -inf at element 1"));
-  EXPECT_EQ(ErrorOf(Invoke("log", {Array({1, 2})})[0]), "");
+  EXPECT_THAT(ErrorOf(Invoke("log", {Vector({1, 0})})[0]), HasSubstr("has -inf at element 1"));
+  EXPECT_EQ(ErrorOf(Invoke("log", {Vector({1, 2})})[0]), "");
 }
 
 TEST(FiniteCheckTest, TheFirstOperatorIsNamedByWhatDependsOnIt) {
-  const NDArray bad = Invoke("sqrt", {Array({-4})})[0];
+  const NDArray bad = Invoke("sqrt", {Vector({-4})})[0];
   EXPECT_THAT(ErrorOf(Invoke("square", {bad})[0]),
               AllOf(HasSubstr("sqrt of float32(1,)"), Not(HasSubstr("square of"))));
 }
 
 TEST(FiniteCheckTest, AnInputThatIsNotFiniteIsNamed) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(ErrorOf(Invoke("elemwise_add", {Array({1, 2}), Array({1, nan})})[0]),
+  EXPECT_THAT(ErrorOf(Invoke("elemwise_add", {Vector({1, 2}), Vector({1, nan})})[0]),
               AllOf(HasSubstr("elemwise_add of float32(2,), float32(2,)"),
                     HasSubstr("input rhs has NaN at element 1"), Not(HasSubstr("input lhs"))));
   // In place, the input is gone.
-  const NDArray x = Array({nan});
+  const NDArray x = Vector({nan});
   const NDArray inputs[] = {x};
   Invoke("square", inputs, inputs);
   EXPECT_THAT(ErrorOf(x), AllOf(HasSubstr("output output"), Not(HasSubstr("input"))));
 }
 
 TEST(FiniteCheckTest, SixteenBitTypesAreCheckedAndIntegersAreFinite) {
-  EXPECT_THAT(ErrorOf(Invoke("Cast", {Array({1e6f})}, {{"dtype", "float16"}})[0]),
+  EXPECT_THAT(ErrorOf(Invoke("Cast", {Vector({1e6f})}, {{"dtype", "float16"}})[0]),
               AllOf(HasSubstr("Cast of float32(1,)"), HasSubstr("has inf at element 0")));
-  EXPECT_EQ(ErrorOf(Invoke("Cast", {Array({1e6f})}, {{"dtype", "int32"}})[0]), "");
+  EXPECT_EQ(ErrorOf(Invoke("Cast", {Vector({1e6f})}, {{"dtype", "int32"}})[0]), "");
 }
 
 TEST(FiniteCheckTest, ABoundGraphNamesTheNode) {
   Symbol net = Symbol::Apply("log", {Symbol::Variable("x")}, {}, "first");
   net = Symbol::Apply("exp", {net}, {}, "second");
   const auto executor = SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {2}}}});
-  CopyFromTo(Array({3, -3}), executor->arg_dict().at("x"));
+  CopyFromTo(Vector({3, -3}), executor->arg_dict().at("x"));
   executor->Forward(/*is_train=*/false);
   EXPECT_THAT(ErrorOf(executor->outputs()[0]),
               AllOf(HasSubstr("node \"first\" (log of float32(2,))"),
                     HasSubstr("has NaN at element 1"), Not(HasSubstr("second"))));
   // With other values, the same graph goes on.
-  CopyFromTo(Array({3, 4}), executor->arg_dict().at("x"));
+  CopyFromTo(Vector({3, 4}), executor->arg_dict().at("x"));
   executor->Forward(/*is_train=*/false);
   EXPECT_EQ(ErrorOf(executor->outputs()[0]), "");
 }
@@ -84,10 +82,10 @@ TEST(FiniteCheckTest, ABoundGraphNamesTheNode) {
 TEST(FiniteCheckTest, AGradientNamesTheOperatorItBelongsTo) {
   const auto executor = SimpleBind(Symbol::Apply("sqrt", {Symbol::Variable("x")}, {}, "root"),
                                    Device::Cpu(), {.shapes = {{"x", {2}}}});
-  CopyFromTo(Array({4, 0}), executor->arg_dict().at("x"));
+  CopyFromTo(Vector({4, 0}), executor->arg_dict().at("x"));
   executor->Forward(/*is_train=*/true);
   EXPECT_EQ(ErrorOf(executor->outputs()[0]), "");
-  executor->Backward({Array({1, 1})});
+  executor->Backward({Vector({1, 1})});
   EXPECT_THAT(ErrorOf(executor->grad_dict().at("x")),
               AllOf(HasSubstr("_backward_sqrt"), HasSubstr("output data_grad"),
                     HasSubstr("has inf at element 1")));
@@ -97,9 +95,9 @@ TEST(FiniteCheckTest, AnOutputThatAddsUpIsCheckedAsASum) {
   const auto executor = SimpleBind(Symbol::Variable("x") * 3.0, Device::Cpu(),
                                    {.shapes = {{"x", {1}}}, .grad_req = kAddTo});
   const NDArray gradient = executor->grad_dict().at("x");
-  CopyFromTo(Array({3e38f}), gradient);
+  CopyFromTo(Vector({3e38f}), gradient);
   executor->Forward(/*is_train=*/true);
-  executor->Backward({Array({1e38f})});
+  executor->Backward({Vector({1e38f})});
   EXPECT_THAT(ErrorOf(gradient), HasSubstr("has inf at element 0"));
 }
 

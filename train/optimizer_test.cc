@@ -8,17 +8,15 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using ndarray_testing::Vector;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-NDArray Vector(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
 
 TEST(OptimizerTest, SgdFollowsTheGradient) {
   Sgd sgd({{.learning_rate = 0.5}});

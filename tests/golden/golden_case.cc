@@ -5,7 +5,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <memory>
 #include <sstream>
 #include <string_view>
 
@@ -14,6 +13,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 
@@ -21,6 +21,7 @@ namespace tessera {
 namespace {
 
 using base_internal::At;
+using ndarray_testing::Read;
 
 using Arrays = std::map<std::string, NDArray>;
 
@@ -103,19 +104,6 @@ double Tolerance(DType dtype) {
     default:
       return 0;
   }
-}
-
-std::vector<double> Read(const NDArray& array) {
-  std::vector<double> values;
-  VisitDType(array.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const index_t size = array.shape().Size();
-    const auto elements = std::make_unique<T[]>(static_cast<size_t>(size));
-    array.SyncCopyToCPU(elements.get(), size);
-    values.reserve(static_cast<size_t>(size));
-    for (index_t i = 0; i < size; ++i) values.push_back(static_cast<double>(elements[i]));
-  });
-  return values;
 }
 
 bool Agrees(double actual, double expected, double tolerance) {

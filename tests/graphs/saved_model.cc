@@ -8,23 +8,18 @@
 #include <memory>
 
 #include "tessera/base/error.h"
-#include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
 namespace {
 
-constexpr char kExpected[] = "-expected.params";
+using ndarray_testing::Read;
 
-std::vector<double> Read(const NDArray& array) {
-  const index_t size = array.shape().Size();
-  std::vector<double> values(static_cast<size_t>(size));
-  Invoke("Cast", {array}, {{"dtype", "float64"}})[0].SyncCopyToCPU(values.data(), size);
-  return values;
-}
+constexpr char kExpected[] = "-expected.params";
 
 double Difference(const NDArray& actual, const NDArray& expected) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();

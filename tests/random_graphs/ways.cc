@@ -10,6 +10,7 @@
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/symbol/cached_op.h"
@@ -19,6 +20,7 @@ namespace tessera {
 namespace {
 
 using base_internal::At;
+using ndarray_testing::Read;
 
 NDArray MakeArray(const std::vector<double>& values, const TShape& shape, DType dtype) {
   NDArray array(shape, Device::Cpu(), dtype);
@@ -30,17 +32,6 @@ NDArray MakeArray(const std::vector<double>& values, const TShape& shape, DType 
     array.SyncCopyFromCPU(floats.data(), size);
   }
   return array;
-}
-
-std::vector<double> Read(const NDArray& array) {
-  if (array.is_none()) return {};
-  if (array.dtype() != DType::kFloat64) {
-    const std::vector<float> floats = array.ToVector();
-    return {floats.begin(), floats.end()};
-  }
-  std::vector<double> values(static_cast<size_t>(array.shape().Size()));
-  array.SyncCopyToCPU(values.data(), array.shape().Size());
-  return values;
 }
 
 DoubleArrays ReadAll(const std::vector<NDArray>& arrays) {

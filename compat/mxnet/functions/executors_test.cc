@@ -9,40 +9,38 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera::mxnet {
 namespace {
 
+using ndarray_testing::Vector;
 using testing::ElementsAre;
 
 ApiExecutor Bound(const Symbol& symbol, const std::map<std::string, TShape>& shapes) {
   return ApiExecutor(symbol, SimpleBind(symbol, Device::Cpu(), {.shapes = shapes}));
 }
 
-NDArray Values(const std::vector<float>& values) {
-  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
-}
-
 TEST(ExecutorsTest, BackwardMayComeFirstAndTwice) {
   const Symbol x = Symbol::Variable("x");
   ApiExecutor executor = Bound(x * x * x, {{"x", {2}}});
-  CopyFromTo(Values({1, 2}), executor.executor()->arg_arrays()[0]);
+  CopyFromTo(Vector({1, 2}), executor.executor()->arg_arrays()[0]);
   const NDArray gradient = executor.executor()->grad_arrays()[0];
-  executor.Backward({Values({1, 1})});
+  executor.Backward({Vector({1, 1})});
   EXPECT_THAT(gradient.ToVector(), ElementsAre(3, 12));
   EXPECT_THAT(executor.executor()->outputs()[0].ToVector(), ElementsAre(1, 8));
   // Head gradients beyond the outputs are ignored.
-  executor.Backward({Values({2, 10}), Values({7})});
+  executor.Backward({Vector({2, 10}), Vector({7})});
   EXPECT_THAT(gradient.ToVector(), ElementsAre(6, 120));
   executor.Forward(false);
-  executor.Backward({Values({1, 0})});
+  executor.Backward({Vector({1, 0})});
   EXPECT_THAT(gradient.ToVector(), ElementsAre(3, 0));
 }
 
 TEST(ExecutorsTest, ARandomGraphOrOneWithStatesRunsBackwardOnce) {
   for (const char* const op : {"Dropout", "BatchNorm"}) {
     ApiExecutor executor = Bound(Symbol::Apply(op, {Symbol::Variable("x")})[0], {{"x", {2, 1}}});
-    const NDArray head = Values({1, 2}).Reshape({2, 1});
+    const NDArray head = Vector({1, 2}).Reshape({2, 1});
     executor.Backward({head});
     EXPECT_THROW(executor.Backward({head}), Error) << op;
     executor.Forward(true);
