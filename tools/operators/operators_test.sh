@@ -1,6 +1,6 @@
 #!/bin/bash
-# operators_test.sh PROGRAM DOCUMENT: what it prints agrees with itself, with MXNet's names, and with the
-# document's table of operators that are not here.
+# operators_test.sh PROGRAM DOCUMENT README: what it prints agrees with itself, with MXNet's names, with
+# the document's table of operators that are not here, and with the numbers in both files.
 
 set -euo pipefail
 operators="$1"
@@ -37,3 +37,10 @@ while read -r pattern; do
 done <<<"$not_here"
 unnamed="$(grep -vxE "$(sed 's/\*/.*/g' <<<"$not_here" | paste -sd '|')" <<<"$missing" || true)"
 [[ -z "$unnamed" ]] || fail "$document does not say that these are missing: $unnamed"
+
+# Gradients belong to their operators, so they are no operators that are missing.
+gradients="$(grep -c backward <<<"$missing")"
+others="$(grep -cv backward <<<"$missing")"
+grep -q " $gradients are gradients, .* $others others are not here" "$document" ||
+  fail "$document does not say that $gradients gradients and $others others are missing"
+grep -q " $others more operators" "$3" || fail "$3 does not say that MXNet has $others more operators"
