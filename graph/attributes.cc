@@ -69,10 +69,9 @@ void CopyAttributes(const Node& node, Node* variable) {
 }
 
 void StateInitializers(const Node& node) {
-  const std::string& op = node.property->TypeString();
-  const bool has_slope = op == "LeakyReLU";
-  if (!has_slope && node.property->MutatedInputs().empty()) return;
-  const std::vector<std::string> arguments = node.property->ListArguments();
+  const OperatorProperty& property = *node.property;
+  std::vector<std::string> arguments(node.inputs.size());
+  if (!property.MutatedInputs().empty()) arguments = property.ListArguments();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     Node& input = *node.inputs[i].node;
     if (!input.is_variable()) continue;
@@ -80,8 +79,9 @@ void StateInitializers(const Node& node) {
       input.attributes.emplace("__init__", R"(["zero", {}])");
     } else if (arguments[i] == "moving_var") {
       input.attributes.emplace("__init__", R"(["one", {}])");
-    } else if (has_slope && arguments[i] == "gamma") {
-      input.attributes.emplace("__init__", R"(["Constant", {"value": 0.25}])");
+    } else if (const auto value = property.InitialValue(static_cast<int>(i))) {
+      input.attributes.emplace("__init__",
+                               absl::StrCat(R"(["Constant", {"value": )", *value, "}]"));
     }
   }
 }

@@ -37,8 +37,8 @@ class Annotator {
 void CopyAttributes(const Node& node, Node* variable);
 
 /// States how variables that an operator reads are initialized, in their attribute `__init__`, as
-/// MXNet does when it composes: running means with 0, running variances with 1, and the slopes of a
-/// LeakyReLU with 0.25. A variable that has the attribute keeps it.
+/// MXNet does when it composes: running means with 0, running variances with 1, and others with the
+/// operator's InitialValue. A variable that has the attribute keeps it.
 void StateInitializers(const Node& node);
 
 /// Returns the text of a parameter as it was written, or of an attribute; nothing if there is none.

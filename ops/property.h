@@ -2,6 +2,7 @@
 #define TESSERA_OPS_PROPERTY_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,18 @@ class OperatorProperty {
   virtual std::vector<int> MutatedInputs() const { return {}; }
   /// Returns the number of outputs that a graph shows. Later outputs are only for the gradient.
   virtual int NumVisibleOutputs() const { return static_cast<int>(ListOutputs().size()); }
+  /// Returns the value that all elements of an argument begin training with, if the operator asks
+  /// for one: graphs state it in the attribute `__init__` of the argument's variable.
+  virtual std::optional<double> InitialValue(int argument) const {
+    static_cast<void>(argument);
+    return std::nullopt;
+  }
+  /// Returns true for an argument that is a sequence's state before the first step, or its length:
+  /// no parameter that training changes, although it may have a gradient.
+  virtual bool IsSequenceState(int argument) const {
+    static_cast<void>(argument);
+    return false;
+  }
   /// Returns what a graph may do with calls of the operator.
   virtual Purity purity() const {
     return MutatedInputs().empty() ? Purity::kPure : Purity::kMutating;

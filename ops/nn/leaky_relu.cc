@@ -14,6 +14,7 @@
 // Shapes: any; out and mask like data. Types: float32, float64, float16, bfloat16.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/map_function.h"
@@ -80,6 +81,10 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
     return {"output"};
   }
   Purity purity() const override { return IsRandom() ? Purity::kRandom : Purity::kPure; }
+  std::optional<double> InitialValue(int argument) const override {
+    if (argument == 0) return std::nullopt;
+    return 0.25;  // MXNet's for gamma
+  }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];

@@ -179,6 +179,7 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
   bool ArgumentHasGradient(int argument) const override {
     return argument < (param_.HasCell() ? 4 : 3);
   }
+  bool IsSequenceState(int argument) const override { return argument > 1; }
   std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
     if (!param_.Drops()) return {};
     return {{ResourceRequest::Type::kRandom}};

@@ -106,14 +106,9 @@ class Summarizer {
       if (seen->insert(&input).second) layer->previous.push_back(input.name);
     } else if (aux_states_.contains(&input)) {
       if (counted_.insert(&input).second) layer->aux_states += size;
-    } else if (node.property->ArgumentHasGradient(i) && !IsState(node, i)) {
+    } else if (node.property->ArgumentHasGradient(i) && !node.property->IsSequenceState(i)) {
       if (counted_.insert(&input).second) layer->parameters += size;
     }
-  }
-
-  /// Returns whether the input is a state that a recurrent layer starts with.
-  static bool IsState(const Node& node, int input) {
-    return node.property->TypeString() == "RNN" && input > 1;
   }
 
   const IndexedGraph graph_;
