@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/operator.h"
 #include "tessera/tensor/tblob.h"
 
@@ -17,15 +17,10 @@ template <typename T>
 class Elements {
  public:
   explicit Elements(const TBlob& array) {
-    constexpr DType kOwn = DTypeOf<T>::value;
-    if (array.type_flag_ == kOwn) {
-      data_ = static_cast<const T*>(array.dptr_);
-      return;
-    }
+    const RowReader<T> reader(array);
     const index_t size = array.shape_.Size();
-    copy_.resize(static_cast<size_t>(size));
-    LoadRow(array.dptr_, array.type_flag_, 1, size, copy_.data());
-    data_ = copy_.data();
+    copy_.resize(static_cast<size_t>(reader.is_direct() ? 0 : size));
+    data_ = reader.Read(0, size, copy_.data());
   }
   Elements(const Elements&) = delete;
   Elements& operator=(const Elements&) = delete;
@@ -36,11 +31,6 @@ class Elements {
   std::vector<T> copy_;
   const T* data_;
 };
-
-/// Returns the address of an array's element i.
-inline void* ElementAt(const TBlob& array, index_t i) {
-  return static_cast<char*>(array.dptr_) + i * DTypeSizeBytes(array.type_flag_);
-}
 
 /// Writes zeros, or leaves the array unchanged if zeros are to be added or nothing is wanted.
 inline void StoreZeros(OpReqType req, const TBlob& array) {

@@ -7,6 +7,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -42,8 +43,8 @@ bool IsDense(const MapArguments& arguments, const MapOperand& operand) {
 template <typename T>
 void Gather(const MapArguments& arguments, const MapOperand& operand, index_t begin, index_t n,
             T* out) {
+  const RowReader<T> reader(operand.data, operand.dtype);
   const int last = arguments.num_dims - 1;
-  const index_t size = DTypeSizeBytes(operand.dtype);
   std::array<index_t, TShape::kMaxRank> position{};
   index_t offset = 0;
   for (int d = last; d >= 0; --d) {
@@ -53,8 +54,7 @@ void Gather(const MapArguments& arguments, const MapOperand& operand, index_t be
   }
   while (n > 0) {
     const index_t run = std::min(n, arguments.extents[At(last)] - position[At(last)]);
-    LoadRow(static_cast<const char*>(operand.data) + offset * size, operand.dtype,
-            operand.strides[At(last)], run, out);
+    reader.Copy(offset, run, out, operand.strides[At(last)]);
     out += run;
     n -= run;
     // On to the next row.
@@ -73,15 +73,17 @@ void Gather(const MapArguments& arguments, const MapOperand& operand, index_t be
 template <typename T>
 class CpuMap {
  public:
-  CpuMap(RowFunction<T> row, const MapArguments& arguments) : row_(row), arguments_(arguments) {
-    direct_out_ = arguments.out_type == kDTypeOf<T> && arguments.req != kAddTo;
-    direct_ = direct_out_;
+  CpuMap(RowFunction<T> row, const MapArguments& arguments)
+      : row_(row),
+        arguments_(arguments),
+        out_(arguments.out, arguments.out_type, arguments.req),
+        direct_(out_.is_direct()) {
     for (int i = 0; i < arguments.num_operands; ++i) {
       const MapOperand& operand = arguments.operands[At(i)];
+      in_[At(i)] = RowReader<T>(operand.data, operand.dtype);
       is_number_[At(i)] = operand.data == nullptr;
       is_dense_[At(i)] = !is_number_[At(i)] && IsDense(arguments, operand);
-      is_direct_[At(i)] = is_dense_[At(i)] && operand.dtype == kDTypeOf<T>;
-      direct_ = direct_ && is_direct_[At(i)];
+      direct_ = direct_ && is_dense_[At(i)] && in_[At(i)].is_direct();
     }
   }
 
@@ -89,9 +91,9 @@ class CpuMap {
     if (direct_) {
       const T* in[kMaxMapOperands];
       for (int i = 0; i < arguments_.num_operands; ++i) {
-        in[i] = static_cast<const T*>(arguments_.operands[At(i)].data) + begin;
+        in[i] = in_[At(i)].Read(begin, end - begin, nullptr);
       }
-      row_(in, static_cast<T*>(arguments_.out) + begin, end - begin);
+      row_(in, out_.Out(begin, nullptr), end - begin);
       return;
     }
     RunInBlocks(begin, end);
@@ -106,40 +108,30 @@ class CpuMap {
       const index_t count = std::min(kBlock, end - begin);
       std::fill_n(blocks[i], count, NumberAs<T>(arguments_.operands[At(i)].number));
     }
-    const index_t out_size = DTypeSizeBytes(arguments_.out_type);
     for (index_t first = begin; first < end; first += kBlock) {
       const index_t n = std::min(kBlock, end - first);
       const T* in[kMaxMapOperands];
       for (int i = 0; i < arguments_.num_operands; ++i) {
-        const MapOperand& operand = arguments_.operands[At(i)];
         in[i] = blocks[i];
-        if (is_number_[At(i)]) continue;
-        if (is_direct_[At(i)]) {
-          in[i] = static_cast<const T*>(operand.data) + first;
-        } else if (is_dense_[At(i)]) {
-          LoadRow(static_cast<const char*>(operand.data) + first * DTypeSizeBytes(operand.dtype),
-                  operand.dtype, 1, n, blocks[i]);
-        } else {
-          Gather(arguments_, operand, first, n, blocks[i]);
+        if (is_dense_[At(i)]) {
+          in[i] = in_[At(i)].Read(first, n, blocks[i]);
+        } else if (!is_number_[At(i)]) {
+          Gather(arguments_, arguments_.operands[At(i)], first, n, blocks[i]);
         }
       }
-      void* const out = static_cast<char*>(arguments_.out) + first * out_size;
-      if (direct_out_) {
-        row_(in, static_cast<T*>(out), n);
-      } else {
-        row_(in, result, n);
-        StoreRow(result, n, arguments_.req == kAddTo, arguments_.out_type, out);
-      }
+      T* const out = out_.Out(first, result);
+      row_(in, out, n);
+      out_.Write(first, n, out);
     }
   }
 
   const RowFunction<T> row_;
   const MapArguments& arguments_;
-  bool direct_out_;
-  bool direct_;
+  const RowWriter<T> out_;
+  bool direct_;  // whether all arrays are dense ones of T, and the output is overwritten
+  std::array<RowReader<T>, kMaxMapOperands> in_{};
   std::array<bool, kMaxMapOperands> is_number_{};
   std::array<bool, kMaxMapOperands> is_dense_{};
-  std::array<bool, kMaxMapOperands> is_direct_{};
 };
 
 template <typename T>

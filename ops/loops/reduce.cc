@@ -6,7 +6,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -101,8 +101,8 @@ class CpuReduction {
   CpuReduction(const ReduceFunction& function, const ReduceArguments& arguments)
       : rows_(RowsOf<T>(function)),
         a_(arguments),
-        is_direct_(arguments.in_type == kDTypeOf<T>),
-        element_size_(DTypeSizeBytes(arguments.in_type)),
+        in_(arguments.in, arguments.in_type),
+        out_(arguments.out, arguments.out_type, arguments.req),
         outputs_(arguments.NumOutputs()),
         elements_(arguments.NumReduced()) {}
 
@@ -121,8 +121,7 @@ class CpuReduction {
     if (a_.finish != ReduceFinish::kNone) {
       for (index_t i = 0; i < n; ++i) values[i] = FinishTotal(values[i], a_.finish, elements_);
     }
-    StoreRow(values, n, a_.req == kAddTo, a_.out_type,
-             static_cast<char*>(a_.out) + first * DTypeSizeBytes(a_.out_type));
+    out_.Write(first, n, values);
   }
 
   void Identity() const {
@@ -130,17 +129,6 @@ class CpuReduction {
       T value = rows_.identity;
       Store(&value, i, 1);
     }
-  }
-
-  const void* Address(index_t offset) const {
-    return static_cast<const char*>(a_.in) + offset * element_size_;
-  }
-
-  /// Returns n elements from `offset` on, `stride` apart, as T.
-  const T* Load(index_t offset, index_t stride, index_t n, T* buffer) const {
-    if (is_direct_ && stride == 1) return static_cast<const T*>(a_.in) + offset;
-    LoadRow(Address(offset), a_.in_type, stride, n, buffer);
-    return buffer;
   }
 
   /// Returns the reduction of elements [begin, end) of the output at input offset `base`.
@@ -153,8 +141,8 @@ class CpuReduction {
     Total<T> total(rows_);
     while (begin < end) {
       const index_t n = std::min({inner.extent - position, end - begin, kPiece});
-      total.Add(rows_.fold(
-          Load(base + walk.offset() + position * inner.stride, inner.stride, n, buffer), n));
+      const index_t offset = base + walk.offset() + position * inner.stride;
+      total.Add(rows_.fold(in_.Read(offset, n, buffer, inner.stride), n));
       begin += n;
       position += n;
       if (position == inner.extent) {
@@ -258,7 +246,7 @@ class CpuReduction {
       const index_t stop = std::min(end, begin + kRowsPerPiece);
       std::fill_n(piece, n, rows_.identity);
       for (; begin < stop; ++begin, walk.Next()) {
-        rows_.accumulate(piece, Load(kept.offset() + walk.offset() + column, 1, n, buffer), n);
+        rows_.accumulate(piece, in_.Read(kept.offset() + walk.offset() + column, n, buffer), n);
       }
       rows_.merge(block, piece, n);
       if (++pieces % kPiecesPerBlock == 0 || begin == end) {
@@ -270,8 +258,8 @@ class CpuReduction {
 
   const ReduceRows<T>& rows_;
   const ReduceArguments& a_;
-  const bool is_direct_;
-  const index_t element_size_;
+  const RowReader<T> in_;
+  const RowWriter<T> out_;
   const index_t outputs_;
   const index_t elements_;  // of each output
 };

@@ -6,7 +6,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/tensor.h"
 
@@ -59,13 +59,13 @@ RowLayout RowLayout::Channels(const TShape& shape, int axis) {
 
 RowCall& RowCall::Read(const TBlob& array) {
   TESSERA_DCHECK(num_in_ < kMaxOperands);
-  in_[static_cast<size_t>(num_in_++)] = {static_cast<const char*>(array.dptr_), array.type_flag_};
+  in_[static_cast<size_t>(num_in_++)] = {array.dptr_, array.type_flag_};
   return *this;
 }
 
 RowCall& RowCall::Write(const TBlob& array, OpReqType req) {
   TESSERA_DCHECK(num_out_ < kMaxOperands);
-  out_[static_cast<size_t>(num_out_++)] = {static_cast<char*>(array.dptr_), array.type_flag_, req};
+  out_[static_cast<size_t>(num_out_++)] = {array.dptr_, array.type_flag_, req};
   return *this;
 }
 
@@ -78,19 +78,20 @@ class RowCall::Range {
     tile_ = layout_.num_inner == 1 ? 1 : std::clamp<index_t>(kMaxCopied / n, 1, kTile);
     // Rows begin at different sets of the cache, and each at the start of a line.
     distance_ = (n + kTile - 1) / kTile * kTile + kTile;
+    const bool dense = layout_.segments == 1 && layout_.num_inner == 1;
     const auto copied = [&](bool copy) -> T* {
       if (!copy) return nullptr;
       copies_.push_back(std::unique_ptr<T[]>(new T[static_cast<size_t>(tile_ * distance_)]));
       return copies_.back().get();
     };
     for (int k = 0; k < call_.num_in_; ++k) {
-      const Input& in = call_.in_[At(k)];
-      in_copy_[At(k)] = copied(!IsDirect(in.dtype));
+      in_[At(k)] = RowReader<T>(call_.in_[At(k)].data, call_.in_[At(k)].dtype);
+      in_copy_[At(k)] = copied(!dense || !in_[At(k)].is_direct());
     }
     for (int k = 0; k < call_.num_out_; ++k) {
       const Output& out = call_.out_[At(k)];
-      const bool overwrites = out.req == kWriteTo || out.req == kWriteInplace;
-      out_copy_[At(k)] = copied(!overwrites || !IsDirect(out.dtype));
+      out_[At(k)] = RowWriter<T>(out.data, out.dtype, out.req);
+      out_copy_[At(k)] = copied(!dense || !out_[At(k)].is_direct());
     }
   }
 
@@ -103,17 +104,16 @@ class RowCall::Range {
       const T* in[kMaxOperands];
       T* out[kMaxOperands];
       for (int k = 0; k < call_.num_in_; ++k) {
-        const Input& array = call_.in_[At(k)];
         in[k] = in_copy_[At(k)];
         if (in[k] == nullptr) {
-          in[k] = reinterpret_cast<const T*>(array.data) + offset;
+          in[k] = in_[At(k)].Read(offset, layout_.run, nullptr);
         } else {
-          Load(array, offset, width, in_copy_[At(k)]);
+          Load(in_[At(k)], offset, width, in_copy_[At(k)]);
         }
       }
       for (int k = 0; k < call_.num_out_; ++k) {
         out[k] = out_copy_[At(k)];
-        if (out[k] == nullptr) out[k] = reinterpret_cast<T*>(call_.out_[At(k)].data) + offset;
+        if (out[k] == nullptr) out[k] = out_[At(k)].Out(offset, nullptr);
       }
       for (index_t i = 0; i < width; ++i) {
         body(context, begin + i, in, out);
@@ -121,9 +121,8 @@ class RowCall::Range {
         for (int k = 0; k < call_.num_out_; ++k) out[k] += distance_;
       }
       for (int k = 0; k < call_.num_out_; ++k) {
-        const Output& array = call_.out_[At(k)];
-        if (out_copy_[At(k)] != nullptr && array.req != kNullOp) {
-          Store(array, offset, width, out_copy_[At(k)]);
+        if (out_copy_[At(k)] != nullptr && out_[At(k)].is_wanted()) {
+          Store(out_[At(k)], offset, width, out_copy_[At(k)]);
         }
       }
       begin += width;
@@ -131,47 +130,30 @@ class RowCall::Range {
   }
 
  private:
-  /// Returns whether a row of an array of `dtype` lies in memory as the body takes it.
-  bool IsDirect(DType dtype) const {
-    return dtype == kDTypeOf<T> && layout_.segments == 1 && layout_.num_inner == 1;
-  }
-
-  void Load(const Input& array, index_t offset, index_t width, T* copy) const {
+  void Load(const RowReader<T>& array, index_t offset, index_t width, T* copy) const {
     if (layout_.run == 0) return;  // however many segments there are
-    const index_t size = DTypeSizeBytes(array.dtype);
     for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
-      const char* const from = array.data + offset * size;
       if (layout_.num_inner == 1) {
-        LoadRow(from, array.dtype, 1, layout_.run, copy + s * layout_.run);
+        array.Copy(offset, layout_.run, copy + s * layout_.run);
         continue;
       }
       T converted[kTile];
-      const T* elements = converted;
-      if (array.dtype == kDTypeOf<T>) {
-        elements = reinterpret_cast<const T*>(from);
-      } else {
-        LoadRow(from, array.dtype, 1, width, converted);
-      }
+      const T* const elements = array.Read(offset, width, converted);
       for (index_t i = 0; i < width; ++i) copy[i * distance_ + s] = elements[i];
     }
   }
 
-  void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
+  void Store(const RowWriter<T>& array, index_t offset, index_t width, const T* copy) const {
     if (layout_.run == 0) return;
-    const index_t size = DTypeSizeBytes(array.dtype);
-    const bool add = array.req == kAddTo;
     for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
-      char* const to = array.data + offset * size;
       if (layout_.num_inner == 1) {
-        StoreRow(copy + s * layout_.run, layout_.run, add, array.dtype, to);
+        array.Write(offset, layout_.run, copy + s * layout_.run);
         continue;
       }
       T gathered[kTile];
-      T* elements = gathered;
-      const bool direct = !add && array.dtype == kDTypeOf<T>;
-      if (direct) elements = reinterpret_cast<T*>(to);
+      T* const elements = array.Out(offset, gathered);
       for (index_t i = 0; i < width; ++i) elements[i] = copy[i * distance_ + s];
-      if (!direct) StoreRow(gathered, width, add, array.dtype, to);
+      array.Write(offset, width, elements);
     }
   }
 
@@ -180,6 +162,9 @@ class RowCall::Range {
   index_t tile_;
   index_t distance_;
   std::vector<std::unique_ptr<T[]>> copies_;
+  std::array<RowReader<T>, kMaxOperands> in_{};
+  std::array<RowWriter<T>, kMaxOperands> out_{};
+  // Null where a row of the array lies in memory as the body takes it.
   std::array<T*, kMaxOperands> in_copy_{};
   std::array<T*, kMaxOperands> out_copy_{};
 };
@@ -196,11 +181,13 @@ class RowCall::Tiles {
         width_(WidthOf(layout_)),
         is_direct_(layout_.num_inner > 1) {
     for (int k = 0; k < call_.num_in_; ++k) {
-      is_direct_ = is_direct_ && call_.in_[At(k)].dtype == kDTypeOf<T>;
+      in_[At(k)] = RowReader<T>(call_.in_[At(k)].data, call_.in_[At(k)].dtype);
+      is_direct_ = is_direct_ && in_[At(k)].is_direct();
     }
     for (int k = 0; k < call_.num_out_; ++k) {
       const Output& out = call_.out_[At(k)];
-      is_direct_ = is_direct_ && out.dtype == kDTypeOf<T> && Overwrites(out);
+      out_[At(k)] = RowWriter<T>(out.data, out.dtype, out.req);
+      is_direct_ = is_direct_ && out_[At(k)].is_direct();
     }
     if (is_direct_) return;
     const index_t tile = std::max<index_t>(1, n_) * width_;
@@ -227,62 +214,46 @@ class RowCall::Tiles {
       const index_t width = std::min({width_, end - begin, left});
       const index_t offset = outer * layout_.outer_stride + inner;
       for (int k = 0; k < call_.num_in_; ++k) {
-        const Input& array = call_.in_[At(k)];
-        in[k] = is_direct_ ? reinterpret_cast<const T*>(array.data) + offset : copy_[At(k)];
-        if (!is_direct_) Load(array, offset, width, copy_[At(k)]);
+        in[k] = is_direct_ ? in_[At(k)].Read(offset, width, nullptr) : copy_[At(k)];
+        if (!is_direct_) Load(in_[At(k)], offset, width, copy_[At(k)]);
       }
       for (int k = 0; k < call_.num_out_; ++k) {
-        out[k] = is_direct_ ? reinterpret_cast<T*>(call_.out_[At(k)].data) + offset
-                            : copy_[At(call_.num_in_ + k)];
+        out[k] = is_direct_ ? out_[At(k)].Out(offset, nullptr) : copy_[At(call_.num_in_ + k)];
       }
       body(context, width, is_direct_ ? layout_.segment_stride : width_, in, out);
       for (int k = 0; k < call_.num_out_ && !is_direct_; ++k) {
-        if (call_.out_[At(k)].req != kNullOp) Store(call_.out_[At(k)], offset, width, out[k]);
+        if (out_[At(k)].is_wanted()) Store(out_[At(k)], offset, width, out[k]);
       }
       begin += width;
     }
   }
 
  private:
-  static bool Overwrites(const Output& out) {
-    return out.req == kWriteTo || out.req == kWriteInplace;
-  }
   T* Spare() const { return copy_[At(call_.num_in_ + call_.num_out_)]; }
 
-  void Load(const Input& array, index_t offset, index_t width, T* copy) const {
-    const index_t size = DTypeSizeBytes(array.dtype);
-    const char* const from = array.data + offset * size;
+  void Load(const RowReader<T>& array, index_t offset, index_t width, T* copy) const {
     if (layout_.num_inner > 1) {
       for (index_t s = 0; s < n_; ++s) {
-        LoadRow(from + s * layout_.segment_stride * size, array.dtype, 1, width, copy + s * width_);
+        array.Copy(offset + s * layout_.segment_stride, width, copy + s * width_);
       }
       return;
     }
-    const T* rows = reinterpret_cast<const T*>(from);
-    if (array.dtype != kDTypeOf<T>) {
-      LoadRow(from, array.dtype, 1, width * n_, Spare());
-      rows = Spare();
-    }
+    const T* const rows = array.Read(offset, width * n_, Spare());
     Tensor<cpu, 2, T> side_by_side(copy, Shape2(n_, width), width_, nullptr);
     side_by_side = Tensor<cpu, 2, T>(const_cast<T*>(rows), Shape2(width, n_)).T();
   }
 
-  void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
-    const index_t size = DTypeSizeBytes(array.dtype);
-    const bool add = array.req == kAddTo;
-    char* const to = array.data + offset * size;
+  void Store(const RowWriter<T>& array, index_t offset, index_t width, const T* copy) const {
     if (layout_.num_inner > 1) {
       for (index_t s = 0; s < n_; ++s) {
-        StoreRow(copy + s * width_, width, add, array.dtype,
-                 to + s * layout_.segment_stride * size);
+        array.Write(offset + s * layout_.segment_stride, width, copy + s * width_);
       }
       return;
     }
-    const bool direct = Overwrites(array) && array.dtype == kDTypeOf<T>;
-    T* const rows = direct ? reinterpret_cast<T*>(to) : Spare();
+    T* const rows = array.Out(offset, Spare());
     Tensor<cpu, 2, T> contiguous(rows, Shape2(width, n_));
     contiguous = Tensor<cpu, 2, T>(const_cast<T*>(copy), Shape2(n_, width), width_, nullptr).T();
-    if (!direct) StoreRow(rows, width * n_, add, array.dtype, to);
+    array.Write(offset, width * n_, rows);
   }
 
   const RowCall& call_;
@@ -290,6 +261,8 @@ class RowCall::Tiles {
   const index_t n_;
   const index_t width_;
   bool is_direct_;
+  std::array<RowReader<T>, kMaxOperands> in_{};
+  std::array<RowWriter<T>, kMaxOperands> out_{};
   std::unique_ptr<T[]> copies_;
   std::array<T*, 2 * kMaxOperands + 1> copy_{};
 };

@@ -103,11 +103,11 @@ class RowCall {
 
  private:
   struct Input {
-    const char* data;
+    const void* data;
     DType dtype;
   };
   struct Output {
-    char* data;
+    void* data;
     DType dtype;
     OpReqType req;
   };

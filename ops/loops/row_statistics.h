@@ -3,9 +3,7 @@
 
 #include <cmath>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
-#include "tessera/ops/operator.h"
 
 namespace tessera::ops_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -53,17 +51,6 @@ struct RowStatistics {
     });
   }
 };
-
-/// Writes element i of an array, or adds to it, or does nothing.
-inline void StoreOne(double value, index_t i, OpReqType req, const TBlob& array) {
-  if (req == kNullOp) return;
-  if (req != kAddTo && array.type_flag_ == DType::kFloat32) {
-    static_cast<float*>(array.dptr_)[i] = static_cast<float>(value);  // the usual case, at once
-    return;
-  }
-  StoreRow(&value, 1, req == kAddTo, array.type_flag_,
-           static_cast<char*>(array.dptr_) + i * DTypeSizeBytes(array.type_flag_));
-}
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::ops_internal

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
-#include "tessera/ops/loops/row_statistics.h"
+#include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -90,13 +90,6 @@ class SparseRegProperty final : public ParameterizedProperty<SparseRegParameters
   }
 };
 
-double NumberAt(const TBlob& array, index_t i) {
-  double number;
-  const index_t size_bytes = DTypeSizeBytes(array.type_flag_);
-  LoadRow(static_cast<const char*>(array.dptr_) + i * size_bytes, array.type_flag_, 1, 1, &number);
-  return number;
-}
-
 class SparseRegOperator final : public Operator {
  public:
   explicit SparseRegOperator(const SparseRegParameters& param) : param_(param) {}
@@ -116,14 +109,14 @@ class SparseRegOperator final : public Operator {
           .template Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
             const T* const x = in[0];
             T* const y = out[0];
-            double average = NumberAt(in_data[kMovingAverage], row);
+            double average = RowReader<double>(in_data[kMovingAverage])[row];
             if (n > 0) {
               const double sum = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
               average = average * momentum + sum / static_cast<double>(n) * (1 - momentum);
             }
             ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i]; });
-            StoreOne(average, row, req[kAverage], out_data[kAverage]);
-            StoreOne(average, row, state_req, in_data[kMovingAverage]);
+            RowWriter<double>(out_data[kAverage], req[kAverage]).Write(row, average);
+            RowWriter<double>(in_data[kMovingAverage], state_req).Write(row, average);
           });
     });
   }
@@ -142,7 +135,8 @@ class SparseRegOperator final : public Operator {
           .template Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
             const T* const g = in[0];
             T* const dx = out[0];
-            const T slope = static_cast<T>(param_.Slope(NumberAt(out_data[kAverage], row)));
+            const double average = RowReader<double>(out_data[kAverage])[row];
+            const T slope = static_cast<T>(param_.Slope(average));
             ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = g[i] + slope; });
           });
     });

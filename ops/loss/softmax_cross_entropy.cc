@@ -11,10 +11,9 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
-#include "tessera/ops/loops/row_statistics.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -61,9 +60,7 @@ class SoftmaxCrossEntropyProperty final : public ParameterizedProperty<NoParamet
 
 /// Returns the label of a row.
 index_t LabelOf(const TBlob& label, index_t row, index_t classes) {
-  const index_t size = DTypeSizeBytes(label.type_flag_);
-  double value;
-  LoadRow(static_cast<const char*>(label.dptr_) + row * size, label.type_flag_, 1, 1, &value);
+  const double value = RowReader<double>(label)[row];
   if (classes == 0 || !(value > -1 && value < static_cast<double>(classes))) {
     throw OutOfRange("softmax_cross_entropy: label ", row, " is ", value, ", expected 0 to ",
                      classes - 1);
@@ -104,7 +101,7 @@ class SoftmaxCrossEntropyOperator final : public Operator {
     });
     double total = 0;
     for (const double loss : losses) total += loss;
-    StoreOne(total, 0, req[0], out_data[0]);
+    RowWriter<double>(out_data[0], req[0]).Write(0, total);
   }
 
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
@@ -113,8 +110,7 @@ class SoftmaxCrossEntropyOperator final : public Operator {
     if (req[0] == kNullOp) return;
     const RowLayout rows = RowLayout::Along(in_data[0].shape_, 1);
     const index_t n = rows.Length();
-    double head;
-    LoadRow(out_grad[0].dptr_, out_grad[0].type_flag_, 1, 1, &head);
+    const double head = RowReader<double>(out_grad[0])[0];
     RowCall call(rows);
     call.Read(in_data[0]).Write(in_grad[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {

@@ -11,10 +11,10 @@
 // Types: float32, float64, float16, bfloat16; computed in float32 or float64. Runs on the CPU.
 #include <cmath>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/row_statistics.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -129,14 +129,6 @@ class InstanceNormProperty final : public NormProperty<InstanceNormParameters> {
   }
 };
 
-/// Element i of a vector.
-double ElementOf(const TBlob& vector, index_t i) {
-  double element;
-  const index_t size = DTypeSizeBytes(vector.type_flag_);
-  LoadRow(static_cast<const char*>(vector.dptr_) + i * size, vector.type_flag_, 1, 1, &element);
-  return element;
-}
-
 class NormOperator : public Operator {
  public:
   NormOperator(index_t num_groups, double eps) : num_groups_(num_groups), eps_(eps) {}
@@ -150,17 +142,18 @@ class NormOperator : public Operator {
     call.Read(in_data[0]).Write(out_data[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
+      const RowReader<T> gamma(in_data[1]), beta(in_data[2]);
       call.Run<T>(1, [&](index_t row, const T* const* in, T* const* out) {
         const T* const x = in[0];
         T* const y = out[0];
         const RowStatistics<T> s(x, n, eps_);
         const T mean = s.mean;
-        const T scale = static_cast<T>(ElementOf(in_data[1], row % groups)) * s.inverse;
-        const T shift = static_cast<T>(ElementOf(in_data[2], row % groups));
+        const T scale = gamma[row % groups] * s.inverse;
+        const T shift = beta[row % groups];
         ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = (x[i] - mean) * scale + shift; });
         if (out_data.size() == 1) return;
-        StoreOne(static_cast<double>(mean), row, req[1], out_data[1]);
-        StoreOne(s.std, row, req[2], out_data[2]);
+        RowWriter<T>(out_data[1], req[1]).Write(row, mean);
+        RowWriter<T>(out_data[2], req[2]).Write(row, static_cast<T>(s.std));
       });
     });
   }
@@ -178,6 +171,7 @@ class NormOperator : public Operator {
     std::vector<double> sums(static_cast<size_t>(2 * num_rows));
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
+      const RowReader<T> gamma(in_data[1]);
       call.Run<T>(2, [&](index_t row, const T* const* in, T* const* out) {
         const T* const g = in[0];
         const T* const x = in[1];
@@ -188,7 +182,7 @@ class NormOperator : public Operator {
             SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] - mean); }) / s.std;
         sum[1] = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; });
         if (req[0] == kNullOp) return;
-        s.Gradient(g, x, nullptr, static_cast<T>(ElementOf(in_data[1], row % groups)), n, out[0]);
+        s.Gradient(g, x, nullptr, gamma[row % groups], n, out[0]);
       });
     });
     for (index_t group = 0; group < groups; ++group) {
@@ -197,8 +191,8 @@ class NormOperator : public Operator {
         of_gamma += sums[static_cast<size_t>(2 * row)];
         of_beta += sums[static_cast<size_t>(2 * row + 1)];
       }
-      StoreOne(of_gamma, group, req[1], in_grad[1]);
-      StoreOne(of_beta, group, req[2], in_grad[2]);
+      RowWriter<double>(in_grad[1], req[1]).Write(group, of_gamma);
+      RowWriter<double>(in_grad[2], req[2]).Write(group, of_beta);
     }
   }
 

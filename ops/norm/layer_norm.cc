@@ -12,10 +12,11 @@
 #include <optional>
 
 #include "tessera/ops/loops/axes.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/row_statistics.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -104,14 +105,6 @@ class LayerNormProperty final : public ParameterizedProperty<LayerNormParameters
   }
 };
 
-/// Returns a vector's elements as T.
-template <typename T>
-std::vector<T> Elements(const TBlob& vector) {
-  std::vector<T> elements(static_cast<size_t>(vector.shape_.Size()));
-  LoadRow(vector.dptr_, vector.type_flag_, 1, vector.shape_.Size(), elements.data());
-  return elements;
-}
-
 /// The sums over rows that are the gradients of gamma and beta, made of sums over groups of rows,
 /// so that they do not depend on threads.
 template <typename T>
@@ -135,12 +128,8 @@ class RowSums {
       const T* const part = OfGamma(group * rows_per_group_);
       ForEach(2 * n_, [=](index_t i) TESSERA_LOOP_BODY { total[i] += part[i]; });
     }
-    if (gamma_req != kNullOp) {
-      StoreRow(total, n_, gamma_req == kAddTo, gamma.type_flag_, gamma.dptr_);
-    }
-    if (beta_req != kNullOp) {
-      StoreRow(total + n_, n_, beta_req == kAddTo, beta.type_flag_, beta.dptr_);
-    }
+    RowWriter<T>(gamma, gamma_req).Write(0, n_, total);
+    RowWriter<T>(beta, beta_req).Write(0, n_, total + n_);
   }
 
  private:
@@ -164,7 +153,8 @@ class LayerNormOperator final : public Operator {
     call.Read(in_data[0]).Write(out_data[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
-      const std::vector<T> gammas = Elements<T>(in_data[1]), betas = Elements<T>(in_data[2]);
+      const Elements<T> gammas(in_data[1]), betas(in_data[2]);
+      const RowWriter<T> means(out_data[1], req[1]), deviations(out_data[2], req[2]);
       const T* const gamma = gammas.data();
       const T* const beta = betas.data();
       call.Run<T>(1, [&](index_t row, const T* const* in, T* const* out) {
@@ -174,8 +164,8 @@ class LayerNormOperator final : public Operator {
         const T mean = s.mean, factor = s.inverse;
         ForEach(n, [=](index_t i)
                        TESSERA_LOOP_BODY { y[i] = (x[i] - mean) * factor * gamma[i] + beta[i]; });
-        StoreOne(static_cast<double>(mean), row, req[1], out_data[1]);
-        StoreOne(s.std, row, req[2], out_data[2]);
+        means.Write(row, mean);
+        deviations.Write(row, static_cast<T>(s.std));
       });
     });
   }
@@ -191,7 +181,7 @@ class LayerNormOperator final : public Operator {
     call.Read(out_grad[0]).Read(in_data[0]).Write(in_grad[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
-      const std::vector<T> gammas = Elements<T>(in_data[1]);
+      const Elements<T> gammas(in_data[1]);
       const T* const gamma = gammas.data();
       RowSums<T> sums(sums_wanted ? rows.NumRows() : 0, n);
       const auto body = [&](index_t row, const T* const* in, T* const* out) {

@@ -19,9 +19,9 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/loops/axes.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -285,10 +285,7 @@ class Lengths {
       : array_(call.use_length ? in_data[1] : TBlob()), n_(n) {}
   index_t Of(index_t row) const {
     if (array_.dptr_ == nullptr) return n_;
-    int64_t length = 0;
-    const index_t size = DTypeSizeBytes(array_.type_flag_);
-    LoadRow(static_cast<const char*>(array_.dptr_) + row * size, array_.type_flag_, 1, 1, &length);
-    return std::clamp<int64_t>(length, 0, n_);
+    return std::clamp<int64_t>(RowReader<int64_t>(array_)[row], 0, n_);
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -12,10 +12,6 @@ namespace {
 
 // Elements that are converted at a time; all arrays' blocks together fit the L1 cache.
 constexpr index_t kBlock = 512;
-
-void* At(const StepArray& array, index_t i) {
-  return static_cast<char*>(array.data) + i * DTypeSizeBytes(array.dtype);
-}
 
 /// Takes steps on one thread.
 template <typename T>
@@ -32,51 +28,40 @@ class StepLoop {
   }
 
  private:
-  static constexpr bool IsDirect(const StepArray& array) { return array.dtype == kDTypeOf<T>; }
-  static bool IsWrittenDirectly(const StepArguments& arguments) {
-    return IsDirect(arguments.out) && arguments.req != kNullOp && arguments.req != kAddTo;
+  static RowReader<T> Reader(const StepArray& array) { return {array.data, array.dtype}; }
+  static RowWriter<T> Writer(const StepArray& array, OpReqType req) {
+    return {array.data, array.dtype, req};
+  }
+  static RowWriter<T> StateWriter(const StepArguments& arguments, size_t k) {
+    return Writer(arguments.states[k], arguments.keeps[k] ? kWriteInplace : kNullOp);
   }
 
   bool NeedsNoBlocks(const StepArguments& arguments) const {
-    bool direct = IsDirect(arguments.grad) && IsWrittenDirectly(arguments);
-    if (function_.reads_weight) direct = direct && IsDirect(arguments.weight);
+    bool direct =
+        Reader(arguments.grad).is_direct() && Writer(arguments.out, arguments.req).is_direct();
+    if (function_.reads_weight) direct = direct && Reader(arguments.weight).is_direct();
     for (size_t k = 0; k < NumStates(); ++k) {
-      direct = direct && arguments.keeps[k] && IsDirect(arguments.states[k]);
+      direct = direct && StateWriter(arguments, k).is_direct();
     }
     return direct;
   }
 
   void RunBlock(const StepArguments& arguments, const void* step, index_t begin, index_t n) {
-    const T* const grad = Load(arguments.grad, begin, n, grad_);
+    const T* const grad = Reader(arguments.grad).Read(begin, n, grad_);
     const T* const weight =
-        function_.reads_weight ? Load(arguments.weight, begin, n, weight_) : grad;
+        function_.reads_weight ? Reader(arguments.weight).Read(begin, n, weight_) : grad;
     T* states[kMaxStepStates + 1];
     for (size_t k = 0; k < NumStates(); ++k) {
-      const StepArray& state = arguments.states[k];
-      states[k] = states_[k];
-      if (arguments.keeps[k] && IsDirect(state)) {
-        states[k] = static_cast<T*>(At(state, begin));
-      } else {
-        LoadRow(At(state, begin), state.dtype, 1, n, states[k]);
-      }
+      states[k] = StateWriter(arguments, k).Out(begin, states_[k]);
+      if (states[k] == states_[k]) Reader(arguments.states[k]).Copy(begin, n, states[k]);
     }
-    const bool direct = IsWrittenDirectly(arguments);
-    T* const out = direct ? static_cast<T*>(At(arguments.out, begin)) : out_;
+    const RowWriter<T> writer = Writer(arguments.out, arguments.req);
+    T* const out = writer.Out(begin, out_);
     function_.row(step, weight, grad, states, out, n);
     for (size_t k = 0; k < NumStates(); ++k) {
-      if (!arguments.keeps[k] || states[k] != states_[k]) continue;
-      StoreRow(states[k], n, /*add=*/false, arguments.states[k].dtype,
-               At(arguments.states[k], begin));
+      StateWriter(arguments, k).Write(begin, n, states[k]);
     }
-    if (!direct && arguments.req != kNullOp) {
-      StoreRow(out, n, arguments.req == kAddTo, arguments.out.dtype, At(arguments.out, begin));
-    }
-  }
-
-  static const T* Load(const StepArray& array, index_t begin, index_t n, T* block) {
-    if (IsDirect(array)) return static_cast<const T*>(At(array, begin));
-    LoadRow(At(array, begin), array.dtype, 1, n, block);
-    return block;
+    writer.Write(begin, n, out);
   }
 
   size_t NumStates() const { return static_cast<size_t>(function_.num_states); }

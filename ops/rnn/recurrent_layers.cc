@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/rnn/rnn_cell.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -298,11 +298,9 @@ T* Take(index_t count, Scratch* scratch) {
 /// Returns an array's elements as T: the array itself, or a copy.
 template <typename T>
 const T* Elements(const TBlob& array, Scratch* scratch) {
-  if (array.type_flag_ == kDTypeOf<T>) return static_cast<const T*>(array.dptr_);
+  const RowReader<T> reader(array);
   const index_t count = array.shape_.Size();
-  T* const copy = Take<T>(count, scratch);
-  LoadRow(array.dptr_, array.type_flag_, 1, count, copy);
-  return copy;
+  return reader.Read(0, count, reader.is_direct() ? nullptr : Take<T>(count, scratch));
 }
 
 /// Elements of T that are to become an array's: the array itself, or others until Store.
@@ -310,21 +308,15 @@ template <typename T>
 class Result {
  public:
   Result(const TBlob& array, OpReqType req, index_t count, Scratch* scratch)
-      : array_(array), wanted_(req != kNullOp), count_(count) {
-    const bool direct = wanted_ && array.type_flag_ == kDTypeOf<T>;
-    elements_ = direct ? static_cast<T*>(array.dptr_) : Take<T>(count, scratch);
+      : array_(array, req), count_(count) {
+    elements_ = array_.Out(0, array_.is_direct() ? nullptr : Take<T>(count, scratch));
   }
-  bool wanted() const { return wanted_; }
+  bool wanted() const { return array_.is_wanted(); }
   T* data() const { return elements_; }
-  void Store() const {
-    if (wanted_ && elements_ != array_.dptr_) {
-      StoreRow(elements_, count_, /*add=*/false, array_.type_flag_, array_.dptr_);
-    }
-  }
+  void Store() const { array_.Write(0, count_, elements_); }
 
  private:
-  const TBlob array_;
-  const bool wanted_;
+  const RowWriter<T> array_;
   const index_t count_;
   T* elements_;
 };
@@ -398,8 +390,7 @@ class RnnOperator final : public Operator {
   const int64_t* Lengths(std::span<const TBlob> in_data, const Extents& e, Scratch* scratch) const {
     if (!param_.use_sequence_length) return nullptr;
     int64_t* const lengths = Take<int64_t>(e.batch, scratch);
-    const TBlob& array = in_data[Length()];
-    LoadRow(array.dptr_, array.type_flag_, 1, e.batch, lengths);
+    RowReader<int64_t>(in_data[Length()]).Copy(0, e.batch, lengths);
     for (index_t n = 0; n < e.batch; ++n) {
       if (lengths[n] < 0 || lengths[n] > e.steps) {
         throw OutOfRange("sequence_length[", n, "] is ", lengths[n], ", expected 0 to ", e.steps);
@@ -542,8 +533,7 @@ class RnnOperator final : public Operator {
     // The gradients of the last states are where those of the first will be.
     const auto begin_with = [&](const Result<T>& gradient, size_t output_index) {
       if (param_.state_outputs) {
-        const TBlob& head_of_last = out_grad[output_index];
-        LoadRow(head_of_last.dptr_, head_of_last.type_flag_, 1, states, gradient.data());
+        RowReader<T>(out_grad[output_index]).Copy(0, states, gradient.data());
       } else {
         std::fill_n(gradient.data(), states, T(0));
       }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tessera/base/at.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/linalg/gemm.h"
 #include "tessera/tensor/nn/patch_planes.h"
@@ -140,7 +140,7 @@ class Products {
   Products(const ConvolutionGeometry& geometry, DType dtype, ConvolutionMemory* memory)
       : g_(geometry),
         dtype_(dtype),
-        direct_(dtype == DTypeOf<A>()),
+        direct_(dtype == kDTypeOf<A>),
         memory_(memory),
         image_size_(Volume(g_.image)),
         positions_(Volume(g_.positions)),
@@ -189,14 +189,14 @@ class Products {
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     const A* const weights =
-        Converted(weight, 0, g_.groups * g_.filters * rows_, arrays.At(weights_at));
+        In(weight).Read(0, g_.groups * g_.filters * rows_, arrays.At(weights_at));
     const std::vector<A> biases = Biases(bias, g_.groups * g_.filters);
     slots.Run([&](index_t s, index_t task) {
       A* const space = arrays.At(slot_size + s * scratch);
       const index_t n_g = task / parts, first = task % parts * (tiling.count / parts);
       const index_t group = n_g % g_.groups;
-      const A* const planes = Converted(image, n_g * g_.channels * image_size_,
-                                        g_.channels * image_size_, space + image_at);
+      const A* const planes = In(image).Read(n_g * g_.channels * image_size_,
+                                             g_.channels * image_size_, space + image_at);
       const index_t out_at = n_g * g_.filters * positions_;
       for (index_t t = first; t < first + tiling.count / parts; ++t) {
         const Tile tile = tiling[t];
@@ -231,8 +231,7 @@ class Products {
             AddTo(size, biases[At(group * g_.filters + f)], out + f * out_stride);
           }
           if (!direct_) {
-            StoreRow(out + f * size, size, add, dtype_,
-                     Element(result, out_at + f * positions_ + begin));
+            Out(result, add).Write(out_at + f * positions_ + begin, size, out + f * size);
           }
         }
       }
@@ -265,13 +264,13 @@ class Products {
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     const A* const weights =
-        Converted(weight, 0, g_.groups * g_.filters * rows_, arrays.At(weights_at));
+        In(weight).Read(0, g_.groups * g_.filters * rows_, arrays.At(weights_at));
     const std::vector<A> biases = Biases(bias, g_.groups * g_.channels);
     slots.Run([&](index_t s, index_t task) {
       A* const space = arrays.At(slots_at + s * scratch);
       const index_t n_g = task / parts, group = n_g % g_.groups;
-      const A* const out = Converted(result, n_g * g_.filters * positions_, g_.filters * positions_,
-                                     space + result_at);
+      const A* const out = In(result).Read(n_g * g_.filters * positions_, g_.filters * positions_,
+                                           space + result_at);
       const A* const w = weights + group * g_.filters * rows_;
       const index_t first = task % parts * (blocks / parts);
       for (index_t b = first; b < first + blocks / parts; ++b) {
@@ -293,7 +292,7 @@ class Products {
           if (bias != nullptr) AddTo(image_size_, biases[At(group * g_.channels + c)], plane);
         }
         if (!direct_) {
-          StoreRow(planes, (c_end - c_begin) * image_size_, add, dtype_, Element(image, image_at));
+          Out(image, add).Write(image_at, (c_end - c_begin) * image_size_, planes);
         }
       }
     });
@@ -328,10 +327,10 @@ class Products {
         const index_t first = chunk * g_.batch / chunks, last = (chunk + 1) * g_.batch / chunks;
         if (first == last || tiles == 0) std::fill_n(chunk_sums, weights, A(0));
         for (index_t n_g = first * g_.groups; n_g < last * g_.groups; ++n_g) {
-          const A* const planes = Converted(image, n_g * g_.channels * image_size_,
-                                            g_.channels * image_size_, space + image_at);
-          const A* const out = Converted(result, n_g * g_.filters * positions_,
-                                         g_.filters * positions_, space + result_at);
+          const A* const planes = In(image).Read(n_g * g_.channels * image_size_,
+                                                 g_.channels * image_size_, space + image_at);
+          const A* const out = In(result).Read(n_g * g_.filters * positions_,
+                                               g_.filters * positions_, space + result_at);
           A* const sum = chunk_sums + n_g % g_.groups * rows_ * g_.filters;
           for (index_t t = 0; t < tiles; ++t) {
             const Tile tile = tiling[t];
@@ -368,18 +367,20 @@ class Products {
 
   void UnpackImages(const void* image, bool add, void* columns) const {
     const index_t rows = g_.batch * g_.groups * rows_;
-    const bool in_place = direct_ && !add;
+    const RowReader<A> in = In(image);
+    const RowWriter<A> to = Out(columns, add);
     ParallelFor(rows, StepsPerTask(positions_), [&](index_t begin, index_t end) {
-      std::vector<A> converted(At(direct_ ? 0 : image_size_)), line(At(in_place ? 0 : positions_));
+      std::vector<A> converted(At(direct_ ? 0 : image_size_)),
+          line(At(to.is_direct() ? 0 : positions_));
       const A* plane = nullptr;
       for (index_t row = begin; row < end; ++row) {
         const index_t tap = row % taps_;
         if (row == begin || tap == 0) {
-          plane = Converted(image, row / taps_ * image_size_, image_size_, converted.data());
+          plane = in.Read(row / taps_ * image_size_, image_size_, converted.data());
         }
-        A* const out = in_place ? static_cast<A*>(columns) + row * positions_ : line.data();
+        A* const out = to.Out(row * positions_, line.data());
         UnpackRow(plane, TapOffset(tap), AllPositions(), out);
-        if (!in_place) StoreRow(out, positions_, add, dtype_, Element(columns, row * positions_));
+        to.Write(row * positions_, positions_, out);
       }
     });
   }
@@ -392,40 +393,25 @@ class Products {
         std::fill(plane.begin(), plane.end(), A(0));
         for (index_t tap = 0; tap < taps_; ++tap) {
           const A* const row =
-              Converted(columns, (p * taps_ + tap) * positions_, positions_, converted.data());
+              In(columns).Read((p * taps_ + tap) * positions_, positions_, converted.data());
           PackRow(row, TapOffset(tap), AllPositions(), plane.data());
         }
-        StoreRow(plane.data(), image_size_, add, dtype_, Element(image, p * image_size_));
+        Out(image, add).Write(p * image_size_, image_size_, plane.data());
       }
     });
   }
 
  private:
   static constexpr index_t kSize = sizeof(A);
-  template <typename T>
-  static constexpr DType DTypeOf() {
-    return std::is_same_v<T, double> ? DType::kFloat64 : DType::kFloat32;
-  }
-
-  const void* Element(const void* data, index_t i) const {
-    return static_cast<const char*>(data) + i * DTypeSizeBytes(dtype_);
-  }
-  void* Element(void* data, index_t i) const {
-    return static_cast<char*>(data) + i * DTypeSizeBytes(dtype_);
-  }
+  RowReader<A> In(const void* data) const { return {data, dtype_}; }
+  RowWriter<A> Out(void* data, bool add) const { return {data, dtype_, add ? kAddTo : kWriteTo}; }
   /// Reserves memory for what must be converted.
   index_t ReserveConverted(index_t size, Arrays<A>* arrays) const {
     return arrays->Reserve(direct_ ? 0 : size);
   }
-  /// Returns n elements from element `first` on as elements of A, in `memory` if they are others.
-  const A* Converted(const void* data, index_t first, index_t n, A* memory) const {
-    if (direct_) return static_cast<const A*>(data) + first;
-    LoadRow(Element(data, first), dtype_, 1, n, memory);
-    return memory;
-  }
   std::vector<A> Biases(const void* bias, index_t n) const {
     std::vector<A> values(bias == nullptr ? 0 : At(n));
-    if (bias != nullptr) LoadRow(bias, dtype_, 1, n, values.data());
+    if (bias != nullptr) In(bias).Copy(0, n, values.data());
     return values;
   }
 
@@ -633,12 +619,12 @@ class Products {
     slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
-    const A* const w = Converted(weight, 0, weights, arrays.At(weights_at));
+    const A* const w = In(weight).Read(0, weights, arrays.At(weights_at));
     const std::vector<A> biases = Biases(bias, g_.groups * g_.filters);
     slots.Run([&](index_t s, index_t n_g) {
       A* const space = arrays.At(slots_at + s * scratch);
       const index_t group = n_g % g_.groups, first = n_g * g_.filters * positions_;
-      const A* const plane = Converted(image, n_g * image_size_, image_size_, space + image_at);
+      const A* const plane = In(image).Read(n_g * image_size_, image_size_, space + image_at);
       A* const out = direct_ ? static_cast<A*>(result) + first : space + result_at;
       for (index_t f = 0; f < g_.filters; ++f) {
         const A start = bias == nullptr ? A(0) : biases[At(group * g_.filters + f)];
@@ -650,7 +636,7 @@ class Products {
         CorrelateChannel(plane, w + (group * g_.filters + f) * taps_, out + f * positions_);
       }
       if (!direct_) {
-        StoreRow(out, g_.filters * positions_, add, dtype_, Element(result, first));
+        Out(result, add).Write(first, g_.filters * positions_, out);
       }
     });
   }
@@ -714,12 +700,12 @@ class Products {
       std::fill_n(sums, g_.filters * taps_, A(0));
       for (index_t n = 0; n < g_.batch; ++n) {
         const index_t n_g = n * g_.groups + group;
-        const A* const plane = Converted(image, n_g * image_size_, image_size_, space + image_at);
-        const A* const out = Converted(result, n_g * g_.filters * positions_,
-                                       g_.filters * positions_, space + result_at);
+        const A* const plane = In(image).Read(n_g * image_size_, image_size_, space + image_at);
+        const A* const out = In(result).Read(n_g * g_.filters * positions_, g_.filters * positions_,
+                                             space + result_at);
         AddTapSums(plane, out, sums);
       }
-      StoreRow(sums, g_.filters * taps_, add, dtype_, Element(grad, group * g_.filters * taps_));
+      Out(grad, add).Write(group * g_.filters * taps_, g_.filters * taps_, sums);
     });
   }
 
@@ -773,8 +759,8 @@ class Products {
                       for (index_t f = 0; f < count; ++f)
                         transposed[At(f * rows_ + row)] = totals[f];
                     }
-                    StoreRow(transposed.data(), count * rows_, add, dtype_,
-                             Element(grad, (group * filters + f_begin) * rows_));
+                    Out(grad, add).Write((group * filters + f_begin) * rows_, count * rows_,
+                                         transposed.data());
                   }
                 });
   }
@@ -852,32 +838,28 @@ void SumByChannel(const TBlob& data, OpReqType req, const TBlob& sums) {
   const index_t batch = data.shape_[0], channels = data.shape_[1];
   const index_t positions = data.shape_.ProdShape(2, data.shape_.ndim());
   const DType dtype = data.type_flag_;
-  const index_t size = DTypeSizeBytes(dtype);
   ParallelFor(channels, StepsPerTask(batch * positions), [&](index_t begin, index_t end) {
     constexpr index_t kBlock = 1024;
     float block[kBlock];
     for (index_t c = begin; c < end; ++c) {
       double sum = 0;
       for (index_t n = 0; n < batch; ++n) {
-        const char* const plane =
-            static_cast<const char*>(data.dptr_) + (n * channels + c) * positions * size;
+        const index_t plane = (n * channels + c) * positions;
         if (dtype == DType::kFloat64) {
-          const double* const x = reinterpret_cast<const double*>(plane);
+          const double* const x = static_cast<const double*>(data.dptr_) + plane;
           sum += SumOf<double>(positions, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
         } else if (dtype == DType::kFloat32) {
-          const float* const x = reinterpret_cast<const float*>(plane);
+          const float* const x = static_cast<const float*>(data.dptr_) + plane;
           sum += SumOf<float>(positions, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
         } else {
           for (index_t first = 0; first < positions; first += kBlock) {
             const index_t count = std::min(kBlock, positions - first);
-            LoadRow(plane + first * size, dtype, 1, count, block);
-            const float* const x = block;
+            const float* const x = RowReader<float>(data).Read(plane + first, count, block);
             sum += SumOf<float>(count, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
           }
         }
       }
-      StoreRow(&sum, 1, req == kAddTo, dtype,
-               static_cast<char*>(sums.dptr_) + c * DTypeSizeBytes(dtype));
+      RowWriter<double>(sums, req).Write(c, sum);
     }
   });
 }
