@@ -7,6 +7,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/strided_walk.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -41,31 +42,16 @@ bool IsDense(const MapArguments& arguments, const MapOperand& operand) {
 
 /// Reads elements [begin, begin + n) of an operand, in the output's order, into `out`.
 template <typename T>
-void Gather(const MapArguments& arguments, const MapOperand& operand, index_t begin, index_t n,
-            T* out) {
-  const RowReader<T> reader(operand.data, operand.dtype);
+void Gather(const MapArguments& arguments, const MapOperand& operand, const RowReader<T>& reader,
+            index_t begin, index_t n, T* out) {
   const int last = arguments.num_dims - 1;
-  std::array<index_t, TShape::kMaxRank> position{};
-  index_t offset = 0;
-  for (int d = last; d >= 0; --d) {
-    position[At(d)] = begin % arguments.extents[At(d)];
-    begin /= arguments.extents[At(d)];
-    offset += position[At(d)] * operand.strides[At(d)];
-  }
-  while (n > 0) {
-    const index_t run = std::min(n, arguments.extents[At(last)] - position[At(last)]);
-    reader.Copy(offset, run, out, operand.strides[At(last)]);
+  const index_t extent = arguments.extents[At(last)], stride = operand.strides[At(last)];
+  StridedWalk<> row(last, arguments.extents.data(), {operand.strides.data()}, begin / extent);
+  for (index_t first = begin % extent; n > 0; first = 0, row.Next()) {
+    const index_t run = std::min(n, extent - first);
+    reader.Copy(row.offset() + first * stride, run, out, stride);
     out += run;
     n -= run;
-    // On to the next row.
-    offset -= position[At(last)] * operand.strides[At(last)];
-    position[At(last)] = 0;
-    for (int d = last - 1; d >= 0; --d) {
-      offset += operand.strides[At(d)];
-      if (++position[At(d)] < arguments.extents[At(d)]) break;
-      offset -= position[At(d)] * operand.strides[At(d)];
-      position[At(d)] = 0;
-    }
   }
 }
 
@@ -116,7 +102,7 @@ class CpuMap {
         if (is_dense_[At(i)]) {
           in[i] = in_[At(i)].Read(first, n, blocks[i]);
         } else if (!is_number_[At(i)]) {
-          Gather(arguments_, arguments_.operands[At(i)], first, n, blocks[i]);
+          Gather(arguments_, arguments_.operands[At(i)], in_[At(i)], first, n, blocks[i]);
         }
       }
       T* const out = out_.Out(first, result);
@@ -185,26 +171,15 @@ MapCall& MapCall::Add(double number) {
 
 void MapCall::MergeDimensions() {
   MapArguments& a = arguments_;
-  int kept = 0;  // dimensions so far; the last of them is open for merging
-  for (int d = 0; d < a.num_dims; ++d) {
-    if (a.extents[At(d)] == 1) continue;
-    bool merges = kept > 0;
-    for (int i = 0; i < a.num_operands && merges; ++i) {
-      const auto& strides = a.operands[At(i)].strides;
-      merges = strides[At(kept - 1)] == strides[At(d)] * a.extents[At(d)];
-    }
-    const int target = merges ? kept - 1 : kept++;
-    a.extents[At(target)] = merges ? a.extents[At(target)] * a.extents[At(d)] : a.extents[At(d)];
-    for (int i = 0; i < a.num_operands; ++i) {
-      a.operands[At(i)].strides[At(target)] = a.operands[At(i)].strides[At(d)];
-    }
-  }
-  if (kept == 0) {  // one element
-    a.extents[0] = 1;
-    for (int i = 0; i < a.num_operands; ++i) a.operands[At(i)].strides[0] = 0;
-    kept = 1;
-  }
-  a.num_dims = kept;
+  index_t* strides[kMaxMapOperands];
+  const std::span lists(strides, At(a.num_operands));
+  for (size_t i = 0; i < lists.size(); ++i) lists[i] = a.operands[i].strides.data();
+  a.num_dims = ops_internal::MergeDimensions(a.num_dims, a.extents.data(), lists);
+  if (a.num_dims > 0) return;
+  // One element.
+  a.num_dims = 1;
+  a.extents[0] = 1;
+  for (index_t* const list : lists) list[0] = 0;
 }
 
 DType ComputedIn(const MapFunction& function, DType dtype) {

@@ -9,6 +9,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/strided_walk.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -285,17 +286,16 @@ class BlockedMove {
     }
     if (outer >= 0) block_.outer = dimension(outer);
     for (int d = 0; d < inner; ++d) {
-      if (d != outer) loops_[At(num_loops_++)] = {dimension(d), kNoPart};
+      if (d != outer) AddLoop(dimension(d));
     }
     function_ = FunctionOf(a, block_);
     // Large blocks are cut; a transposed one on both sides.
     const bool square = block_.outer.in == a.element_size && block_.inner.in != a.element_size;
     const index_t inner_part = std::min(block_.inner.extent, square ? kBlock / 64 : kBlock);
     const index_t outer_part = std::clamp<index_t>(kBlock / inner_part, 1, block_.outer.extent);
-    Cut(&block_.outer, outer_part, kOuterPart);
-    Cut(&block_.inner, inner_part, kInnerPart);
+    Cut(&Block::outer, outer_part);
+    Cut(&Block::inner, inner_part);
     work_ = outer_part * inner_part;
-    for (int k = 0; k < num_loops_; ++k) count_ *= loops_[At(k)].dimension.extent;
   }
 
   void Run() const {
@@ -305,67 +305,51 @@ class BlockedMove {
 
  private:
   using Dimension = Block::Dimension;
-  enum Part { kNoPart, kOuterPart, kInnerPart };
-  struct Loop {
-    Dimension dimension{1, 0, 0};
-    Part part = kNoPart;  // the dimension of the block of whose parts the loop consists
-  };
+  static constexpr int kMaxLoops = StridedView::kMaxRank + 2;
+
+  void AddLoop(const Dimension& dimension) {
+    extents_[num_loops_] = dimension.extent;
+    in_strides_[num_loops_] = dimension.in;
+    out_strides_[num_loops_++] = dimension.out;
+    count_ *= dimension.extent;
+  }
 
   /// Cuts a dimension of the block into parts, over which a loop goes.
-  void Cut(Dimension* dimension, index_t part, Part kind) {
-    if (part == dimension->extent) return;
-    extents_[kind] = dimension->extent;
-    loops_[At(num_loops_++)] = {
-        {(dimension->extent + part - 1) / part, dimension->in * part, dimension->out * part}, kind};
-    dimension->extent = part;
+  void Cut(Dimension Block::*which, index_t part) {
+    Dimension& dimension = block_.*which;
+    if (part == dimension.extent) return;
+    cuts_[num_cuts_++] = {which, dimension.extent};
+    AddLoop({(dimension.extent + part - 1) / part, dimension.in * part, dimension.out * part});
+    dimension.extent = part;
   }
 
   void RunBlocks(index_t begin, index_t end) const {
-    std::array<index_t, StridedView::kMaxRank + 2> position{};
+    StridedWalk<2, kMaxLoops> walk(num_loops_, extents_, {in_strides_, out_strides_}, begin);
     Block block = block_;
-    index_t rest = begin;
-    for (int k = num_loops_ - 1; k >= 0; --k) {
-      const Loop& loop = loops_[At(k)];
-      position[At(k)] = rest % loop.dimension.extent;
-      rest /= loop.dimension.extent;
-      block.in += position[At(k)] * loop.dimension.in;
-      block.out += position[At(k)] * loop.dimension.out;
-      Fit(loop, position[At(k)], &block);
-    }
-    for (index_t i = begin;;) {
-      function_(block);
-      if (++i == end) return;
-      for (int k = num_loops_ - 1; k >= 0; --k) {
-        const Loop& loop = loops_[At(k)];
-        block.in += loop.dimension.in;
-        block.out += loop.dimension.out;
-        const bool more = ++position[At(k)] < loop.dimension.extent;
-        if (!more) {
-          block.in -= position[At(k)] * loop.dimension.in;
-          block.out -= position[At(k)] * loop.dimension.out;
-          position[At(k)] = 0;
-        }
-        Fit(loop, position[At(k)], &block);
-        if (more) break;
+    for (index_t i = begin; i < end; ++i, walk.Next()) {
+      block.in = block_.in + walk.offset(0);
+      block.out = block_.out + walk.offset(1);
+      for (int k = 0; k < num_cuts_; ++k) {  // the last part may be smaller
+        const auto& [which, extent] = cuts_[k];
+        const index_t part = (block_.*which).extent;
+        const index_t first = walk.position(num_loops_ - num_cuts_ + k) * part;
+        (block.*which).extent = std::min(part, extent - first);
       }
+      function_(block);
     }
-  }
-
-  /// Sets the extent of a block that is the loop's part `index`; the last part may be smaller.
-  void Fit(const Loop& loop, index_t index, Block* block) const {
-    if (loop.part == kNoPart) return;
-    const Dimension& full = loop.part == kOuterPart ? block_.outer : block_.inner;
-    Dimension& fitted = loop.part == kOuterPart ? block->outer : block->inner;
-    fitted.extent = std::min(full.extent, extents_[loop.part] - index * full.extent);
   }
 
   Block block_;
   BlockFunction function_;
   int num_loops_ = 0;
-  std::array<Loop, StridedView::kMaxRank + 2> loops_{};
-  std::array<index_t, 3> extents_{};  // of dimensions that are cut, by kind of part
-  index_t work_ = 1;                  // elements of a block
-  index_t count_ = 1;                 // blocks
+  index_t extents_[kMaxLoops], in_strides_[kMaxLoops], out_strides_[kMaxLoops];
+  int num_cuts_ = 0;  // the last loops go over parts of dimensions that are cut
+  struct {
+    Dimension Block::*which;
+    index_t extent;
+  } cuts_[2];
+  index_t work_ = 1;   // elements of a block
+  index_t count_ = 1;  // blocks
 };
 
 void Swap(MoveArguments* a, int i, int j) {
@@ -383,17 +367,8 @@ void Simplify(MoveArguments* a) {
       Swap(a, j - 1, j);
     }
   }
-  int kept = 0;
-  for (int d = 0; d < a->num_dims; ++d) {
-    const index_t extent = a->extents[At(d)];
-    const bool merges = kept > 0 && a->in_strides[At(kept - 1)] == a->in_strides[At(d)] * extent &&
-                        a->out_strides[At(kept - 1)] == a->out_strides[At(d)] * extent;
-    const int target = merges ? kept - 1 : kept++;
-    a->extents[At(target)] = merges ? a->extents[At(target)] * extent : extent;
-    a->in_strides[At(target)] = a->in_strides[At(d)];
-    a->out_strides[At(target)] = a->out_strides[At(d)];
-  }
-  a->num_dims = kept;
+  index_t* const strides[] = {a->in_strides.data(), a->out_strides.data()};
+  a->num_dims = MergeDimensions(a->num_dims, a->extents.data(), strides);
 }
 
 /// Makes one element of a short row of adjacent ones.
@@ -459,14 +434,13 @@ void Move(const StridedView& from, const StridedView& to, OpReqType req, const O
     TESSERA_DCHECK(from.extents[At(d)] == to.extents[At(d)]);
     if (from.extents[At(d)] == 0) return;
   }
+  a.num_dims = from.num_dims;
+  a.extents = from.extents;
   index_t size = 1;
   for (int d = 0; d < from.num_dims; ++d) {
-    const index_t extent = from.extents[At(d)];
-    size *= extent;
-    if (extent == 1) continue;
-    a.extents[At(a.num_dims)] = extent;
-    a.in_strides[At(a.num_dims)] = from.strides[At(d)] * a.element_size;
-    a.out_strides[At(a.num_dims++)] = to.strides[At(d)] * a.element_size;
+    size *= from.extents[At(d)];
+    a.in_strides[At(d)] = from.strides[At(d)] * a.element_size;
+    a.out_strides[At(d)] = to.strides[At(d)] * a.element_size;
   }
   Simplify(&a);
   if (to.device.dev_mask() == gpu::kDevMask) {

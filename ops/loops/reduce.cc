@@ -6,6 +6,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/strided_walk.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -13,8 +14,7 @@ namespace tessera::ops_internal {
 namespace {
 
 using base_internal::At;
-
-using Dimension = ReduceArguments::Dimension;
+using Dimensions = ReduceArguments::Dimensions;
 
 // The elements that are folded at once, and converted where their type is another one.
 constexpr index_t kPiece = 1024;
@@ -33,39 +33,11 @@ const ReduceRows<T>& RowsOf(const ReduceFunction& function) {
   if constexpr (std::is_same_v<T, int64_t>) return function.of_int64;
 }
 
-index_t Product(const Dimension* dimensions, int count) {
-  index_t product = 1;
-  for (int d = 0; d < count; ++d) product *= dimensions[d].extent;
-  return product;
+/// Returns a walk over all dimensions but the last `omitted`.
+StridedWalk<> WalkOver(const Dimensions& dimensions, index_t start, int omitted = 0) {
+  return {
+      dimensions.count - omitted, dimensions.extents.data(), {dimensions.strides.data()}, start};
 }
-
-/// Walks over the positions of some dimensions in order, and knows the input's offset.
-class Walk {
- public:
-  Walk(const Dimension* dimensions, int count, index_t start)
-      : dimensions_(dimensions), count_(count) {
-    for (int d = count - 1; d >= 0; --d) {
-      position_[At(d)] = start % dimensions[d].extent;
-      start /= dimensions[d].extent;
-      offset_ += position_[At(d)] * dimensions[d].stride;
-    }
-  }
-  index_t offset() const { return offset_; }
-  void Next() {
-    for (int d = count_ - 1; d >= 0; --d) {
-      offset_ += dimensions_[d].stride;
-      if (++position_[At(d)] < dimensions_[d].extent) return;
-      offset_ -= position_[At(d)] * dimensions_[d].stride;
-      position_[At(d)] = 0;
-    }
-  }
-
- private:
-  const Dimension* dimensions_;
-  int count_;
-  index_t offset_ = 0;
-  std::array<index_t, TShape::kMaxRank> position_{};
-};
 
 /// A total of many values of pieces, which it combines in blocks.
 template <typename T>
@@ -103,13 +75,13 @@ class CpuReduction {
         a_(arguments),
         in_(arguments.in, arguments.in_type),
         out_(arguments.out, arguments.out_type, arguments.req),
-        outputs_(arguments.NumOutputs()),
-        elements_(arguments.NumReduced()) {}
+        outputs_(arguments.kept.Size()),
+        elements_(arguments.reduced.Size()) {}
 
   void Run() {
     if (elements_ == 0) {
       Identity();
-    } else if (a_.num_kept > 0 && a_.kept[At(a_.num_kept - 1)].stride == 1) {
+    } else if (a_.kept.count > 0 && a_.kept.strides[At(a_.kept.count - 1)] == 1) {
       RunColumns();
     } else {
       RunRows();
@@ -133,19 +105,19 @@ class CpuReduction {
 
   /// Returns the reduction of elements [begin, end) of the output at input offset `base`.
   T FoldElements(index_t base, index_t begin, index_t end) const {
-    const int last = a_.num_reduced - 1;
-    const Dimension& inner = a_.reduced[At(last)];
-    Walk walk(a_.reduced.data(), last, begin / inner.extent);
-    index_t position = begin % inner.extent;
+    const size_t last = At(a_.reduced.count - 1);
+    const index_t extent = a_.reduced.extents[last], stride = a_.reduced.strides[last];
+    StridedWalk<> walk = WalkOver(a_.reduced, begin / extent, /*omitted=*/1);
+    index_t position = begin % extent;
     T buffer[kPiece];
     Total<T> total(rows_);
     while (begin < end) {
-      const index_t n = std::min({inner.extent - position, end - begin, kPiece});
-      const index_t offset = base + walk.offset() + position * inner.stride;
-      total.Add(rows_.fold(in_.Read(offset, n, buffer, inner.stride), n));
+      const index_t n = std::min({extent - position, end - begin, kPiece});
+      const index_t offset = base + walk.offset() + position * stride;
+      total.Add(rows_.fold(in_.Read(offset, n, buffer, stride), n));
       begin += n;
       position += n;
-      if (position == inner.extent) {
+      if (position == extent) {
         position = 0;
         walk.Next();
       }
@@ -158,7 +130,7 @@ class CpuReduction {
     const index_t parts = (elements_ + kPart - 1) / kPart;
     if (parts == 1 || outputs_ >= 64) {
       ParallelFor(outputs_, StepsPerTask(elements_), [this](index_t begin, index_t end) {
-        Walk walk(a_.kept.data(), a_.num_kept, begin);
+        StridedWalk<> walk = WalkOver(a_.kept, begin);
         for (index_t i = begin; i < end; ++i, walk.Next()) {
           T value = FoldElements(walk.offset(), 0, elements_);
           Store(&value, i, 1);
@@ -169,10 +141,10 @@ class CpuReduction {
     std::vector<T> values(static_cast<size_t>(outputs_ * parts));
     ParallelFor(outputs_ * parts, 1, [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
-        const Walk walk(a_.kept.data(), a_.num_kept, i / parts);
+        const index_t base = WalkOver(a_.kept, i / parts).offset();
         const index_t first = i % parts * kPart;
         values[static_cast<size_t>(i)] =
-            FoldElements(walk.offset(), first, std::min(first + kPart, elements_));
+            FoldElements(base, first, std::min(first + kPart, elements_));
       }
     });
     for (index_t i = 0; i < outputs_; ++i) {
@@ -185,10 +157,12 @@ class CpuReduction {
     }
   }
 
+  /// Returns the number of outputs that are neighbours.
+  index_t Width() const { return a_.kept.extents[At(a_.kept.count - 1)]; }
+
   /// Rows of outputs are accumulated from rows of the input.
   void RunColumns() const {
-    const int outer = a_.num_kept - 1;
-    const index_t width = a_.kept[At(outer)].extent;
+    const index_t width = Width();
     const index_t blocks = (width + kColumns - 1) / kColumns;
     const index_t parts = PartsOfColumns(blocks);
     const index_t part_size = (elements_ + parts - 1) / parts;
@@ -228,8 +202,8 @@ class CpuReduction {
   /// Returns the number of parts into which the rows of the input are cut, so that threads share a
   /// reduction to few outputs. It depends on shapes alone.
   index_t PartsOfColumns(index_t blocks) const {
-    const index_t width = std::min(a_.kept[At(a_.num_kept - 1)].extent, kColumns);
-    const index_t jobs = outputs_ / a_.kept[At(a_.num_kept - 1)].extent * blocks;
+    const index_t width = std::min(Width(), kColumns);
+    const index_t jobs = outputs_ / Width() * blocks;
     if (jobs >= 64) return 1;
     return std::clamp<index_t>(elements_ * width / kPart, 1, 64);
   }
@@ -237,8 +211,8 @@ class CpuReduction {
   /// Reduces rows [begin, end) of n columns from `column` on, of the row of outputs `row`.
   void AccumulateColumns(index_t row, index_t column, index_t n, index_t begin, index_t end,
                          T* totals) const {
-    const Walk kept(a_.kept.data(), a_.num_kept - 1, row);
-    Walk walk(a_.reduced.data(), a_.num_reduced, begin);
+    const index_t base = WalkOver(a_.kept, row, /*omitted=*/1).offset() + column;
+    StridedWalk<> walk = WalkOver(a_.reduced, begin);
     T buffer[kColumns], piece[kColumns], block[kColumns];
     std::fill_n(totals, n, rows_.identity);
     std::fill_n(block, n, rows_.identity);
@@ -246,7 +220,7 @@ class CpuReduction {
       const index_t stop = std::min(end, begin + kRowsPerPiece);
       std::fill_n(piece, n, rows_.identity);
       for (; begin < stop; ++begin, walk.Next()) {
-        rows_.accumulate(piece, in_.Read(kept.offset() + walk.offset() + column, n, buffer), n);
+        rows_.accumulate(piece, in_.Read(base + walk.offset(), n, buffer), n);
       }
       rows_.merge(block, piece, n);
       if (++pieces % kPiecesPerBlock == 0 || begin == end) {
@@ -264,15 +238,6 @@ class CpuReduction {
   const index_t elements_;  // of each output
 };
 
-/// Appends a dimension, merged with the one before it if their elements lie in one line.
-void Append(const Dimension& dimension, bool adjacent, Dimension* list, int* count) {
-  if (adjacent && *count > 0 && list[*count - 1].stride == dimension.stride * dimension.extent) {
-    list[*count - 1] = {list[*count - 1].extent * dimension.extent, dimension.stride};
-  } else {
-    list[(*count)++] = dimension;
-  }
-}
-
 /// Returns the type in which elements are reduced unless the caller names another one.
 DType UsualType(DType dtype) {
   if (dtype == DType::kFloat64) return DType::kFloat64;
@@ -281,8 +246,11 @@ DType UsualType(DType dtype) {
 
 }  // namespace
 
-index_t ReduceArguments::NumOutputs() const { return Product(kept.data(), num_kept); }
-index_t ReduceArguments::NumReduced() const { return Product(reduced.data(), num_reduced); }
+index_t ReduceArguments::Dimensions::Size() const {
+  index_t size = 1;
+  for (int d = 0; d < count; ++d) size *= extents[At(d)];
+  return size;
+}
 
 void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
             const TBlob& out, OpReqType req, const OpContext& context, ReduceFinish finish,
@@ -305,23 +273,18 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
     strides[At(d)] = stride;
     stride *= in.shape_[d];
   }
-  bool before = false;  // whether the dimension before is reduced
   for (int d = 0; d < in.shape_.ndim(); ++d) {
-    const Dimension dimension = {in.shape_[d], strides[At(d)]};
-    if (dimension.extent == 1) continue;
-    const bool reduced = axes[At(d)];
-    if (reduced && empty) {
-      a.num_reduced = 1;
-      a.reduced[0] = {0, 0};
-    } else if (reduced) {
-      Append(dimension, before, a.reduced.data(), &a.num_reduced);
-    } else {
-      Append(dimension, !before, a.kept.data(), &a.num_kept);
-    }
-    before = reduced;
+    Dimensions& dimensions = axes[At(d)] ? a.reduced : a.kept;
+    dimensions.extents[At(dimensions.count)] = in.shape_[d];
+    dimensions.strides[At(dimensions.count++)] = strides[At(d)];
   }
-  if (a.num_reduced == 0) a.reduced[At(a.num_reduced++)] = {1, 1};
-  TESSERA_DCHECK(a.NumOutputs() == out.shape_.Size());
+  if (empty) a.reduced = {.count = 1, .extents = {0}, .strides = {0}};
+  for (Dimensions* const dimensions : {&a.kept, &a.reduced}) {
+    index_t* const list[] = {dimensions->strides.data()};
+    dimensions->count = MergeDimensions(dimensions->count, dimensions->extents.data(), list);
+  }
+  if (a.reduced.count == 0) a.reduced = {.count = 1, .extents = {1}, .strides = {1}};
+  TESSERA_DCHECK(a.kept.Size() == out.shape_.Size());
   if (out.device_.dev_mask() == gpu::kDevMask) {
     function.launch(a, context.get_stream<gpu>());
     return;

@@ -53,14 +53,15 @@ struct ReduceFunction {
 /// One call of a reducer: the input's dimensions, merged and split into kept and reduced ones, each
 /// in the order of the input.
 struct ReduceArguments {
-  struct Dimension {
-    index_t extent = 1;
-    index_t stride = 0;  ///< in elements of the input
+  struct Dimensions {
+    int count = 0;
+    std::array<index_t, TShape::kMaxRank> extents{};
+    std::array<index_t, TShape::kMaxRank> strides{};  ///< in elements of the input
+
+    index_t Size() const;  ///< the number of positions
   };
-  int num_kept = 0;
-  int num_reduced = 0;
-  std::array<Dimension, TShape::kMaxRank> kept{};
-  std::array<Dimension, TShape::kMaxRank> reduced{};
+  Dimensions kept;     ///< those of the output
+  Dimensions reduced;  ///< those of the elements of each output
   const void* in = nullptr;
   DType in_type = DType::kFloat32;
   void* out = nullptr;
@@ -68,9 +69,6 @@ struct ReduceArguments {
   OpReqType req = kWriteTo;
   ReduceFinish finish = ReduceFinish::kNone;
   DType computed_in = DType::kFloat32;  ///< float32, float64 or int64
-
-  index_t NumOutputs() const;
-  index_t NumReduced() const;  ///< the number of elements in each output
 };
 
 /// Reduces `in` over some axes into `out`, whose elements are in the order of the other axes. Sums

@@ -12,12 +12,13 @@ namespace tessera::ops_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Returns the input's offset of position `index` of some dimensions.
-__device__ inline index_t OffsetOf(const ReduceArguments::Dimension* dimensions, int count,
-                                   index_t index) {
+__device__ inline index_t OffsetOf(const ReduceArguments::Dimensions& dimensions, index_t index) {
+  const index_t* const extents = dimensions.extents.data();
+  const index_t* const strides = dimensions.strides.data();
   index_t offset = 0;
-  for (int d = count - 1; d >= 0; --d) {
-    offset += index % dimensions[d].extent * dimensions[d].stride;
-    index /= dimensions[d].extent;
+  for (int d = dimensions.count - 1; d >= 0; --d) {
+    offset += index % extents[d] * strides[d];
+    index /= extents[d];
   }
   return offset;
 }
@@ -28,10 +29,10 @@ __global__ void ReduceByThreads(const ReduceArguments a, index_t outputs, index_
   const index_t step = static_cast<index_t>(gridDim.x) * blockDim.x;
   for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < outputs;
        i += step) {
-    const index_t base = OffsetOf(a.kept.data(), a.num_kept, i);
+    const index_t base = OffsetOf(a.kept, i);
     T total = R::template Identity<T>();
     for (index_t k = 0; k < elements; ++k) {
-      const index_t offset = base + OffsetOf(a.reduced.data(), a.num_reduced, k);
+      const index_t offset = base + OffsetOf(a.reduced, k);
       total = R::Combine(total, R::Map(LoadElement<T>(a.in, a.in_type, offset)));
     }
     StoreElement(FinishTotal(total, a.finish, elements), a.req == kAddTo, a.out_type, a.out, i);
@@ -45,10 +46,10 @@ template <typename R, typename T>
 __global__ void ReduceByBlocks(const ReduceArguments a, index_t outputs, index_t elements) {
   __shared__ T totals[kReduceThreads];
   for (index_t i = blockIdx.x; i < outputs; i += gridDim.x) {
-    const index_t base = OffsetOf(a.kept.data(), a.num_kept, i);
+    const index_t base = OffsetOf(a.kept, i);
     T total = R::template Identity<T>();
     for (index_t k = threadIdx.x; k < elements; k += kReduceThreads) {
-      const index_t offset = base + OffsetOf(a.reduced.data(), a.num_reduced, k);
+      const index_t offset = base + OffsetOf(a.reduced, k);
       total = R::Combine(total, R::Map(LoadElement<T>(a.in, a.in_type, offset)));
     }
     totals[threadIdx.x] = total;
@@ -69,7 +70,7 @@ __global__ void ReduceByBlocks(const ReduceArguments a, index_t outputs, index_t
 
 template <typename R, typename T>
 void LaunchReduceIn(const ReduceArguments& a, Stream<gpu>* stream) {
-  const index_t outputs = a.NumOutputs(), elements = a.NumReduced();
+  const index_t outputs = a.kept.Size(), elements = a.reduced.Size();
   cudaStream_t cuda_stream = Stream<gpu>::GetStream(stream);
   // Many outputs, or columns, fill the device with a thread for each.
   if (outputs >= 4096 || elements < 32) {
