@@ -4,9 +4,8 @@
 #include <cmath>
 
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -22,7 +21,7 @@ void ForEachBlock(const TBlob& in, index_t first, index_t count, index_t channel
   T block[3 * kBlock];
   for (index_t done = 0; done < count; done += kBlock) {
     const index_t n = std::min(kBlock, count - done);
-    LoadRow(ElementAt(in, (first + done) * channels), in.type_flag_, 1, n * channels, block);
+    RowReader<T>(in).Copy((first + done) * channels, n * channels, block);
     body(block, n, first + done);
   }
 }
@@ -33,7 +32,7 @@ void ChangePixels(const TBlob& in, index_t first, index_t count, index_t channel
                   const Change& change, const TBlob& out) {
   ForEachBlock<T>(in, first, count, channels, [&](T* pixels, index_t n, index_t begin) {
     change(pixels, n);
-    StoreRow(pixels, n * channels, /*add=*/false, out.type_flag_, ElementAt(out, begin * channels));
+    RowWriter<T>(out, kWriteTo).Write(begin * channels, n * channels, pixels);
   });
 }
 

@@ -19,9 +19,8 @@
 #include <vector>
 
 #include "tessera/ops/image/image_shape.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -241,7 +240,7 @@ class RowResizer {
  private:
   void Resize(index_t index, std::vector<T>* line) {
     const index_t channels = extents_.channels, length = extents_.width * channels;
-    LoadRow(ElementAt(data_, index * length), data_.type_flag_, 1, length, row_.data());
+    RowReader<T>(data_).Copy(index * length, length, row_.data());
     T* to = line->data();
     for (const Between<T>& x : columns_) {
       const T* const a = row_.data() + x.first * channels;
@@ -292,8 +291,8 @@ class ResizeOperator final : public Operator {
                   RowResizer<Arithmetic> resizer(data, xs);
                   for (index_t row = begin; row < end; ++row) {
                     const auto& y = ys[static_cast<size_t>(row % to.height)];
-                    StoreRow(resizer.Compute(row / to.height, y).data(), length, /*add=*/false,
-                             out.type_flag_, ElementAt(out, row * length));
+                    RowWriter<typename Arithmetic::Number>(out, kWriteTo)
+                        .Write(row * length, length, resizer.Compute(row / to.height, y).data());
                   }
                 });
   }

@@ -8,8 +8,8 @@
 
 #include "tessera/ops/image/image_shape.h"
 #include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -69,7 +69,7 @@ class ToTensorOperator final : public Operator {
   static void Convert(const TBlob& data, index_t from, index_t stride, index_t n, bool add,
                       const TBlob& out, index_t to) {
     float block[kBlock];
-    LoadRow(ElementAt(data, from), data.type_flag_, stride, n, block);
+    RowReader<float>(data).Copy(from, n, block, stride);
     for (index_t i = 0; i < n; ++i) block[i] /= 255;
     StoreRow(block, n, add, DType::kFloat32, ElementAt(out, to));
   }

@@ -13,9 +13,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/indexed_rows.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -88,10 +87,10 @@ class CountSketchOperator final : public Operator {
     const TBlob &data = in_data[0], &out = out_data[0];
     if (req[0] == kNullOp) return;
     ForEachRow(out.Size() / out_dim_, sketch, [&](index_t row, double* x, double* y) {
-      LoadRow(ElementAt(data, row * sketch.channels), data.type_flag_, 1, sketch.channels, x);
+      RowReader<double>(data).Copy(row * sketch.channels, sketch.channels, x);
       std::fill_n(y, out_dim_, 0.0);
       for (index_t c = 0; c < sketch.channels; ++c) y[sketch.To(c)] += sketch.Sign(c) * x[c];
-      StoreRow(y, out_dim_, req[0] == kAddTo, out.type_flag_, ElementAt(out, row * out_dim_));
+      RowWriter<double>(out, req[0]).Write(row * out_dim_, out_dim_, y);
     });
   }
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
@@ -101,10 +100,9 @@ class CountSketchOperator final : public Operator {
     const TBlob &g = out_grad[0], &grad = in_grad[0];
     if (req[0] == kNullOp) return;
     ForEachRow(g.Size() / out_dim_, sketch, [&](index_t row, double* x, double* y) {
-      LoadRow(ElementAt(g, row * out_dim_), g.type_flag_, 1, out_dim_, y);
+      RowReader<double>(g).Copy(row * out_dim_, out_dim_, y);
       for (index_t c = 0; c < sketch.channels; ++c) x[c] = sketch.Sign(c) * y[sketch.To(c)];
-      StoreRow(x, sketch.channels, req[0] == kAddTo, grad.type_flag_,
-               ElementAt(grad, row * sketch.channels));
+      RowWriter<double>(grad, req[0]).Write(row * sketch.channels, sketch.channels, x);
     });
   }
 
@@ -118,7 +116,7 @@ class CountSketchOperator final : public Operator {
     Sketch(const TBlob& h, const TBlob& s, index_t out_dim)
         : channels(h.Size()), to(static_cast<size_t>(channels)), signs(to.size()) {
       Positions(h, out_dim, IndexMode::kRaise).Read(0, channels, to.data());
-      LoadRow(s.dptr_, s.type_flag_, 1, channels, signs.data());
+      RowReader<double>(s).Copy(0, channels, signs.data());
     }
     int64_t To(index_t c) const { return to[static_cast<size_t>(c)]; }
     double Sign(index_t c) const { return signs[static_cast<size_t>(c)]; }

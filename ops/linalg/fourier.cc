@@ -24,8 +24,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -153,10 +152,10 @@ void RunForward(const TBlob& in, OpReqType req, const TBlob& out) {
   ForEachRow(in.Size() / d, transform.padded(), [&](index_t row, Complex* x) {
     // A complex number is an array of its two parts, so that x has the place of 2 d numbers.
     auto* const numbers = reinterpret_cast<double*>(x);
-    LoadRow(ElementAt(in, row * d), in.type_flag_, 1, d, numbers);
+    RowReader<double>(in).Copy(row * d, d, numbers);
     for (index_t n = d - 1; n >= 0; --n) x[n] = numbers[n];
     transform.Run(x);
-    StoreRow(numbers, 2 * d, req == kAddTo, out.type_flag_, ElementAt(out, row * 2 * d));
+    RowWriter<double>(out, req).Write(row * 2 * d, 2 * d, numbers);
   });
 }
 
@@ -167,12 +166,12 @@ void RunInverse(const TBlob& in, OpReqType req, const TBlob& out) {
   const Transform transform(d);
   ForEachRow(out.Size() / d, transform.padded(), [&](index_t row, Complex* x) {
     auto* const numbers = reinterpret_cast<double*>(x);
-    LoadRow(ElementAt(in, row * 2 * d), in.type_flag_, 1, 2 * d, numbers);
+    RowReader<double>(in).Copy(row * 2 * d, 2 * d, numbers);
     // The inverse is the conjugate of the transform of the conjugates, with the same real part.
     for (index_t k = 0; k < d; ++k) x[k] = std::conj(x[k]);
     transform.Run(x);
     for (index_t n = 0; n < d; ++n) numbers[n] = x[n].real();
-    StoreRow(numbers, d, req == kAddTo, out.type_flag_, ElementAt(out, row * d));
+    RowWriter<double>(out, req).Write(row * d, d, numbers);
   });
 }
 

@@ -13,7 +13,7 @@
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -137,19 +137,15 @@ class RowTuples {
   /// Reads a row of a matrix.
   template <typename T>
   void LoadRowOf(const TBlob& matrix, index_t row, T* to) const {
-    LoadRow(RowAt(matrix, row), matrix.type_flag_, 1, columns_, to);
+    RowReader<T>(matrix).Copy(row * columns_, columns_, to);
   }
   /// Writes a row of a matrix, or adds to it.
   template <typename T>
   void StoreRowOf(const T* from, OpReqType req, const TBlob& matrix, index_t row) const {
-    StoreRow(from, columns_, req == kAddTo, matrix.type_flag_, RowAt(matrix, row));
+    RowWriter<T>(matrix, req).Write(row * columns_, columns_, from);
   }
 
  private:
-  char* RowAt(const TBlob& matrix, index_t row) const {
-    return static_cast<char*>(matrix.dptr_) + row * columns_ * DTypeSizeBytes(matrix.type_flag_);
-  }
-
   const index_t columns_;
   std::vector<index_t> rows_;
   std::vector<index_t> inner_;  // the number of output rows in which an argument's row is the same

@@ -32,6 +32,14 @@ class Elements {
   const T* data_;
 };
 
+/// Writes line n of an array whose lines have as many elements as `line`, as `req` says. T is float
+/// or double.
+template <typename T>
+void StoreLine(const std::vector<T>& line, index_t n, OpReqType req, const TBlob& array) {
+  const auto size = static_cast<index_t>(line.size());
+  RowWriter<T>(array, req).Write(n * size, size, line.data());
+}
+
 /// Writes zeros, or leaves the array unchanged if zeros are to be added or nothing is wanted.
 inline void StoreZeros(OpReqType req, const TBlob& array) {
   if (req == kNullOp || req == kAddTo) return;

@@ -24,10 +24,10 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -216,9 +216,7 @@ class Frames {
     return SumOf<T>(classes(), [=](index_t k) TESSERA_LOOP_BODY { return terms[k]; });
   }
   const T* Read(index_t t) {
-    const index_t size = DTypeSizeBytes(data_.type_flag_);
-    LoadRow(static_cast<const char*>(data_.dptr_) + Offset(t) * size, data_.type_flag_, 1,
-            classes(), scores_.data());
+    RowReader<T>(data_).Copy(Offset(t), classes(), scores_.data());
     return scores_.data();
   }
 
@@ -339,7 +337,7 @@ class CtcLossOperator final : public Operator {
     VisitComputedIn(ComputedInReal(grad.type_flag_), [&](auto one) {
       using T = decltype(one);
       std::vector<T> heads(At(samples));
-      LoadRow(out_grad[0].dptr_, out_grad[0].type_flag_, 1, samples, heads.data());
+      RowReader<T>(out_grad[0]).Copy(0, samples, heads.data());
       RowCall call(RowLayout::Along(unit.shape_, 2));
       call.Read(unit).Write(grad, req[0]);
       const index_t classes = unit.shape_[2];
@@ -370,9 +368,7 @@ class CtcLossOperator final : public Operator {
   }
   static std::vector<int64_t> ReadIntegers(const TBlob& array, index_t first, index_t count) {
     std::vector<int64_t> values(At(count));
-    const index_t size = DTypeSizeBytes(array.type_flag_);
-    LoadRow(static_cast<const char*>(array.dptr_) + first * size, array.type_flag_, 1, count,
-            values.data());
+    RowReader<int64_t>(array).Copy(first, count, values.data());
     return values;
   }
 
@@ -405,9 +401,7 @@ class CtcLossOperator final : public Operator {
     const States states(sample.labels, param_.blank_is_first ? 0 : data.shape_[2] - 1);
     Frames<T> frames(data, n, sample.frames);
     const auto store = [&](index_t t, const T* gradient) {
-      const index_t size = DTypeSizeBytes(unit->type_flag_);
-      StoreRow(gradient, frames.classes(), req[1] == kAddTo, unit->type_flag_,
-               static_cast<char*>(unit->dptr_) + frames.Offset(t) * size);
+      RowWriter<T>(*unit, req[1]).Write(frames.Offset(t), frames.classes(), gradient);
     };
     double loss = 0;
     index_t with_gradient = 0;
@@ -417,10 +411,7 @@ class CtcLossOperator final : public Operator {
       if (unit != nullptr) paths.Backward(store);
       with_gradient = sample.frames;
     }
-    if (req[0] != kNullOp) {
-      StoreRow(&loss, 1, req[0] == kAddTo, out.type_flag_,
-               static_cast<char*>(out.dptr_) + n * DTypeSizeBytes(out.type_flag_));
-    }
+    RowWriter<double>(out, req[0]).Write(n, loss);
     if (unit == nullptr || with_gradient == data.shape_[0]) return;
     const std::vector<T> zeros(At(frames.classes()), T(0));
     for (index_t t = with_gradient; t < data.shape_[0]; ++t) store(t, zeros.data());

@@ -30,9 +30,8 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -140,8 +139,7 @@ class Likelihood {
   }
 
   static void Load(const TBlob& from, index_t first, Doubles* to) {
-    LoadRow(ElementAt(from, first), from.type_flag_, 1, static_cast<index_t>(to->size()),
-            to->data());
+    RowReader<double>(from).Copy(first, static_cast<index_t>(to->size()), to->data());
   }
 
  private:
@@ -190,7 +188,7 @@ class HawkesOperator final : public Operator {
     ForEachSample(in_data, [&](index_t i, const Likelihood& sample) {
       const double log = sample.log();
       if (req[0] != kNullOp) {
-        StoreRow(&log, 1, req[0] == kAddTo, out_data[0].type_flag_, ElementAt(out_data[0], i));
+        RowWriter<double>(out_data[0], req[0]).Write(i, log);
       }
       if (req[1] != kNullOp) Store(sample.State(), i, req[1], out_data[1]);
     });
@@ -242,7 +240,7 @@ class HawkesOperator final : public Operator {
     const index_t batch = in[kLags].shape_[0], steps = in[kLags].shape_[1];
     const index_t processes = in[kAlpha].Size();
     std::vector<int64_t> lengths(At(batch));
-    LoadRow(in[kValidLength].dptr_, in[kValidLength].type_flag_, 1, batch, lengths.data());
+    RowReader<int64_t>(in[kValidLength]).Copy(0, batch, lengths.data());
     for (index_t i = 0; i < batch; ++i) {
       const index_t length = lengths[At(i)];
       if (length < 0 || length > steps) {
@@ -266,7 +264,7 @@ class HawkesOperator final : public Operator {
   /// Writes row i of an array.
   static void Store(const Doubles& values, index_t i, OpReqType req, const TBlob& to) {
     const auto n = static_cast<index_t>(values.size());
-    StoreRow(values.data(), n, req == kAddTo, to.type_flag_, ElementAt(to, i * n));
+    RowWriter<double>(to, req).Write(i * n, n, values.data());
   }
 };
 

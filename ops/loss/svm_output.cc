@@ -6,10 +6,10 @@
 //
 // No head gradient is read. Shapes: data (…, classes), label the leading dimensions. Types:
 // float32, float64, float16, bfloat16; the label has data's type and is truncated. Runs on the CPU.
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -85,7 +85,6 @@ class SVMOutputOperator final : public Operator {
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp) return;
     const TBlob& label = in_data[1];
-    const index_t label_size = DTypeSizeBytes(label.type_flag_);
     const RowLayout rows = RowLayout::Along(out_data[0].shape_, out_data[0].shape_.ndim() - 1);
     const index_t n = rows.Length();
     RowCall call(rows);
@@ -98,9 +97,7 @@ class SVMOutputOperator final : public Operator {
       call.Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
         const T* const y = in[0];
         T* const dx = out[0];
-        int64_t k;
-        LoadRow(static_cast<const char*>(label.dptr_) + row * label_size, label.type_flag_, 1, 1,
-                &k);
+        const int64_t k = RowReader<int64_t>(label)[row];
         const bool is_class = k >= 0 && k < n;
         const T at_label = is_class ? margin - y[k] : T(0);
         ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {

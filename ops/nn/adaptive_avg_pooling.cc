@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -84,9 +84,9 @@ class AdaptiveAvgPoolingOperator final : public Operator {
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
     if (out_data[0].type_flag_ == DType::kFloat64) {
-      Average<double>(in_data[0], req[0] == kAddTo, out_data[0]);
+      Average<double>(in_data[0], req[0], out_data[0]);
     } else {
-      Average<float>(in_data[0], req[0] == kAddTo, out_data[0]);
+      Average<float>(in_data[0], req[0], out_data[0]);
     }
   }
 
@@ -95,19 +95,18 @@ class AdaptiveAvgPoolingOperator final : public Operator {
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp) return;
     if (out_grad[0].type_flag_ == DType::kFloat64) {
-      Spread<double>(out_grad[0], req[0] == kAddTo, in_grad[0]);
+      Spread<double>(out_grad[0], req[0], in_grad[0]);
     } else {
-      Spread<float>(out_grad[0], req[0] == kAddTo, in_grad[0]);
+      Spread<float>(out_grad[0], req[0], in_grad[0]);
     }
   }
 
  private:
   template <typename T>
-  static void Average(const TBlob& data, bool add, const TBlob& out) {
+  static void Average(const TBlob& data, OpReqType req, const TBlob& out) {
     const index_t height = data.shape_[2], width = data.shape_[3];
     const index_t out_height = out.shape_[2], out_width = out.shape_[3];
     const index_t rows = out.shape_[0] * out.shape_[1] * out_height;
-    const index_t size = DTypeSizeBytes(data.type_flag_);
     const index_t work = (height / out_height + 2) * width + out_width;
     ParallelFor(rows, StepsPerTask(work), [&](index_t begin, index_t end) {
       std::vector<T> scratch(static_cast<size_t>(2 * width + out_width));
@@ -116,11 +115,10 @@ class AdaptiveAvgPoolingOperator final : public Operator {
       T* const line = row + width;
       for (index_t i = begin; i < end; ++i) {
         const Range y(i % out_height, height, out_height);
-        const char* const image =
-            static_cast<const char*>(data.dptr_) + i / out_height * height * width * size;
+        const index_t image = i / out_height * height * width;
         std::fill_n(sums, width, T(0));
         for (index_t iy = y.begin; iy < y.end; ++iy) {
-          LoadRow(image + iy * width * size, data.type_flag_, 1, width, row);
+          RowReader<T>(data).Copy(image + iy * width, width, row);
           ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { sums[k] += row[k]; });
         }
         for (index_t o = 0; o < out_width; ++o) {
@@ -129,17 +127,15 @@ class AdaptiveAvgPoolingOperator final : public Operator {
           for (index_t k = x.begin; k < x.end; ++k) sum += sums[k];
           line[o] = sum / static_cast<T>(y.size() * x.size());
         }
-        StoreRow(line, out_width, add, out.type_flag_,
-                 static_cast<char*>(out.dptr_) + i * out_width * size);
+        RowWriter<T>(out, req).Write(i * out_width, out_width, line);
       }
     });
   }
 
   template <typename T>
-  static void Spread(const TBlob& g, bool add, const TBlob& grad) {
+  static void Spread(const TBlob& g, OpReqType req, const TBlob& grad) {
     const index_t height = grad.shape_[2], width = grad.shape_[3];
     const index_t out_height = g.shape_[2], out_width = g.shape_[3];
-    const index_t size = DTypeSizeBytes(g.type_flag_);
     const index_t work = 2 * height * width + out_height * (out_width + width);
     ParallelFor(
         grad.shape_[0] * grad.shape_[1], StepsPerTask(work), [&](index_t begin, index_t end) {
@@ -150,9 +146,7 @@ class AdaptiveAvgPoolingOperator final : public Operator {
             std::fill(image.begin(), image.end(), T(0));
             for (index_t i = 0; i < out_height; ++i) {
               const Range y(i, height, out_height);
-              LoadRow(
-                  static_cast<const char*>(g.dptr_) + (plane * out_height + i) * out_width * size,
-                  g.type_flag_, 1, out_width, line.data());
+              RowReader<T>(g).Copy((plane * out_height + i) * out_width, out_width, line.data());
               std::fill(row.begin(), row.end(), T(0));
               for (index_t o = 0; o < out_width; ++o) {
                 const Range x(o, width, out_width);
@@ -165,8 +159,7 @@ class AdaptiveAvgPoolingOperator final : public Operator {
                 ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { to[k] += from[k]; });
               }
             }
-            StoreRow(image.data(), height * width, add, grad.type_flag_,
-                     static_cast<char*>(grad.dptr_) + plane * height * width * size);
+            RowWriter<T>(grad, req).Write(plane * height * width, height * width, image.data());
           }
         });
   }

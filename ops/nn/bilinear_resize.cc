@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -196,9 +196,9 @@ class BilinearResizeOperator final : public Operator {
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
     if (out_data[0].type_flag_ == DType::kFloat64) {
-      Interpolate<double>(in_data[0], req[0] == kAddTo, out_data[0]);
+      Interpolate<double>(in_data[0], req[0], out_data[0]);
     } else {
-      Interpolate<float>(in_data[0], req[0] == kAddTo, out_data[0]);
+      Interpolate<float>(in_data[0], req[0], out_data[0]);
     }
   }
 
@@ -207,9 +207,9 @@ class BilinearResizeOperator final : public Operator {
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp) return;
     if (out_grad[0].type_flag_ == DType::kFloat64) {
-      Spread<double>(out_grad[0], req[0] == kAddTo, in_grad[0]);
+      Spread<double>(out_grad[0], req[0], in_grad[0]);
     } else {
-      Spread<float>(out_grad[0], req[0] == kAddTo, in_grad[0]);
+      Spread<float>(out_grad[0], req[0], in_grad[0]);
     }
   }
 
@@ -217,12 +217,11 @@ class BilinearResizeOperator final : public Operator {
   static constexpr index_t kCost = 4;
 
   template <typename T>
-  void Interpolate(const TBlob& data, bool add, const TBlob& out) const {
+  void Interpolate(const TBlob& data, OpReqType req, const TBlob& out) const {
     const index_t height = data.shape_[2], width = data.shape_[3];
     const index_t out_height = out.shape_[2], out_width = out.shape_[3];
     const index_t rows = out.shape_[0] * out.shape_[1] * out_height;
     if (out.shape_.Size() == 0) return;
-    const index_t size = DTypeSizeBytes(data.type_flag_);
     const auto ys = Sources<T>(height, out_height, align_corners_);
     const auto xs = Sources<T>(width, out_width, align_corners_);
     ParallelFor(rows, StepsPerTask(width + out_width, kCost), [&](index_t begin, index_t end) {
@@ -233,10 +232,9 @@ class BilinearResizeOperator final : public Operator {
       for (index_t row = begin; row < end; ++row) {
         const index_t plane = row / out_height;
         const Between<T> y = ys[static_cast<size_t>(row % out_height)];
-        const char* const image =
-            static_cast<const char*>(data.dptr_) + plane * height * width * size;
-        LoadRow(image + y.first * width * size, data.type_flag_, 1, width, upper);
-        LoadRow(image + y.second * width * size, data.type_flag_, 1, width, lower);
+        const RowReader<T> reader(data);
+        reader.Copy((plane * height + y.first) * width, width, upper);
+        reader.Copy((plane * height + y.second) * width, width, lower);
         const T weight = y.weight;
         ForEach(width, [=](index_t i) TESSERA_LOOP_BODY {
           upper[i] = (1 - weight) * upper[i] + weight * lower[i];
@@ -245,18 +243,16 @@ class BilinearResizeOperator final : public Operator {
           const Between<T>& x = xs[static_cast<size_t>(i)];
           line[i] = (1 - x.weight) * upper[x.first] + x.weight * upper[x.second];
         }
-        StoreRow(line, out_width, add, out.type_flag_,
-                 static_cast<char*>(out.dptr_) + row * out_width * size);
+        RowWriter<T>(out, req).Write(row * out_width, out_width, line);
       }
     });
   }
 
   template <typename T>
-  void Spread(const TBlob& g, bool add, const TBlob& grad) const {
+  void Spread(const TBlob& g, OpReqType req, const TBlob& grad) const {
     const index_t height = grad.shape_[2], width = grad.shape_[3];
     const index_t out_height = g.shape_[2], out_width = g.shape_[3];
     if (grad.shape_.Size() == 0) return;
-    const index_t size = DTypeSizeBytes(g.type_flag_);
     const auto ys = Sources<T>(height, out_height, align_corners_);
     const auto xs = Sources<T>(width, out_width, align_corners_);
     ParallelFor(
@@ -269,9 +265,7 @@ class BilinearResizeOperator final : public Operator {
           for (index_t plane = begin; plane < end; ++plane) {
             std::fill(image.begin(), image.end(), T(0));
             for (index_t i = 0; i < out_height; ++i) {
-              LoadRow(
-                  static_cast<const char*>(g.dptr_) + (plane * out_height + i) * out_width * size,
-                  g.type_flag_, 1, out_width, line.data());
+              RowReader<T>(g).Copy((plane * out_height + i) * out_width, out_width, line.data());
               std::fill(row.begin(), row.end(), T(0));
               for (index_t k = 0; k < out_width; ++k) {
                 const Between<T>& x = xs[static_cast<size_t>(k)];
@@ -287,8 +281,7 @@ class BilinearResizeOperator final : public Operator {
                       [=](index_t k) TESSERA_LOOP_BODY { upper[k] += (1 - weight) * from[k]; });
               ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { lower[k] += weight * from[k]; });
             }
-            StoreRow(image.data(), height * width, add, grad.type_flag_,
-                     static_cast<char*>(grad.dptr_) + plane * height * width * size);
+            RowWriter<T>(grad, req).Write(plane * height * width, height * width, image.data());
           }
         });
   }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/nn/pooling_loops.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -38,23 +38,19 @@ index_t FirstMaximum(const A* image, const WindowExtents& extents, const Range& 
 
 /// Picks in arithmetic of A: float or double.
 template <typename A>
-void Pick(const PoolingWindow& w, const TBlob& values, const TBlob& data, bool add,
+void Pick(const PoolingWindow& w, const TBlob& values, const TBlob& data, OpReqType req,
           const TBlob& out) {
   const WindowExtents image = SpatialExtents(data.shape_);
   const index_t planes = data.shape_[0] * data.shape_[1];
   const index_t size = Volume(image), positions = Volume(w.positions);
-  const DType dtype = data.type_flag_;
-  const auto at = [dtype](const TBlob& blob, index_t i) {
-    return static_cast<char*>(blob.dptr_) + i * DTypeSizeBytes(dtype);
-  };
   const index_t window_size = std::min(Volume(w.kernel), size);
   ParallelFor(
       planes, StepsPerTask(size + positions * window_size), [&](index_t begin, index_t end) {
         std::vector<A> maxima(static_cast<size_t>(size)), from(maxima),
             to(static_cast<size_t>(positions));
         for (index_t plane = begin; plane < end; ++plane) {
-          LoadRow(at(data, plane * size), dtype, 1, size, maxima.data());
-          LoadRow(at(values, plane * size), dtype, 1, size, from.data());
+          RowReader<A>(data).Copy(plane * size, size, maxima.data());
+          RowReader<A>(values).Copy(plane * size, size, from.data());
           for (index_t o = 0; o < positions; ++o) {
             const index_t line = o / w.positions[2];
             const index_t best = FirstMaximum(
@@ -62,7 +58,7 @@ void Pick(const PoolingWindow& w, const TBlob& values, const TBlob& data, bool a
                 Range(w, image, 1, line % w.positions[1]), Range(w, image, 2, o % w.positions[2]));
             to[static_cast<size_t>(o)] = best < 0 ? A(0) : from[static_cast<size_t>(best)];
           }
-          StoreRow(to.data(), positions, add, dtype, at(out, plane * positions));
+          RowWriter<A>(out, req).Write(plane * positions, positions, to.data());
         }
       });
 }
@@ -73,9 +69,9 @@ void PickMaxima(const PoolingWindow& window, const TBlob& values, const TBlob& d
                 const TBlob& out) {
   if (req == kNullOp) return;
   if (data.type_flag_ == DType::kFloat64) {
-    Pick<double>(window, values, data, req == kAddTo, out);
+    Pick<double>(window, values, data, req, out);
   } else {
-    Pick<float>(window, values, data, req == kAddTo, out);
+    Pick<float>(window, values, data, req, out);
   }
 }
 

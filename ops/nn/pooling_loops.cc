@@ -9,8 +9,8 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -126,13 +126,13 @@ class Pooling {
       : rule_(rule),
         windows_(window, SpatialExtents(data.shape_)),
         dtype_(data.type_flag_),
-        direct_(dtype_ == (sizeof(A) == 8 ? DType::kFloat64 : DType::kFloat32)),
+        direct_(dtype_ == kDTypeOf<A>),
         planes_(data.shape_[0] * data.shape_[1]),
         image_size_(Volume(windows_.image)),
         positions_(Volume(window.positions)) {}
 
   template <typename R>
-  void Forward(const TBlob& data, bool add, const TBlob& out) const {
+  void Forward(const TBlob& data, OpReqType req, const TBlob& out) const {
     const PoolingWindow& w = windows_.w;
     const index_t width = windows_.image[2], out_width = w.positions[2];
     const index_t lines = w.positions[0] * w.positions[1];
@@ -156,14 +156,12 @@ class Pooling {
         }
         CombineAlong<R>(windows_, totals, line);
         Finish(z, y, line);
-        StoreRow(line, out_width, add, dtype_,
-                 static_cast<char*>(out.dptr_) +
-                     (plane * positions_ + position * out_width) * DTypeSizeBytes(dtype_));
+        RowWriter<A>(out, req).Write(plane * positions_ + position * out_width, out_width, line);
       }
     });
   }
 
-  void Backward(const TBlob& out_grad, const TBlob& data, const TBlob& out, bool add,
+  void Backward(const TBlob& out_grad, const TBlob& data, const TBlob& out, OpReqType req,
                 const TBlob& grad) const {
     if (rule_.type == PoolType::kMax && image_size_ > std::numeric_limits<int32_t>::max()) {
       throw Unimplemented("images of 2^31 elements or more have no gradient of a maximum");
@@ -171,7 +169,7 @@ class Pooling {
     const PoolingWindow& w = windows_.w;
     const index_t out_width = w.positions[2], width = windows_.image[2];
     const index_t lines = w.positions[0] * w.positions[1];
-    const bool in_place = direct_ && !add;
+    const RowWriter<A> writer(grad, req);
     const bool reads_values = rule_.type == PoolType::kMax || rule_.type == PoolType::kLp;
     const index_t window_size = std::min(w.kernel[0], windows_.image[0]) *
                                 std::min(w.kernel[1], windows_.image[1]) *
@@ -180,20 +178,21 @@ class Pooling {
     ParallelFor(planes_, StepsPerTask(work), [&](index_t begin, index_t end) {
       std::vector<A> g(At(out_width)), pooled(At(out_width)), shares(At(width));
       std::vector<int32_t> best(At(out_width));
-      std::vector<A> gradient(in_place ? 0 : At(image_size_));
+      std::vector<A> gradient(writer.is_direct() ? 0 : At(image_size_));
       std::vector<A> converted(direct_ || !reads_values ? 0 : At(image_size_));
       for (index_t plane = begin; plane < end; ++plane) {
-        A* const to =
-            in_place ? static_cast<A*>(grad.dptr_) + plane * image_size_ : gradient.data();
+        A* const to = writer.Out(plane * image_size_, gradient.data());
         std::fill_n(to, image_size_, A(0));
         const A* image = nullptr;
-        if (reads_values) image = Elements(data, plane * image_size_, image_size_, &converted);
+        if (reads_values) {
+          image = RowReader<A>(data).Read(plane * image_size_, image_size_, converted.data());
+        }
         for (index_t position = 0; position < lines; ++position) {
           const AxisWindow z = windows_.Along(0, position / w.positions[1]);
           const AxisWindow y = windows_.Along(1, position % w.positions[1]);
           const index_t first = plane * positions_ + position * out_width;
-          Load(out_grad, first, out_width, g.data());
-          if (reads_values) Load(out, first, out_width, pooled.data());
+          RowReader<A>(out_grad).Copy(first, out_width, g.data());
+          if (reads_values) RowReader<A>(out).Copy(first, out_width, pooled.data());
           if (rule_.type != PoolType::kMax) {
             SpreadSums(z, y, g.data(), pooled.data(), image, shares.data(), to);
           } else if (rule_.zero_padding) {
@@ -202,10 +201,7 @@ class Pooling {
             SpreadToFirstMaxima(z, y, g.data(), pooled.data(), image, best.data(), to);
           }
         }
-        if (!in_place) {
-          StoreRow(to, image_size_, add, dtype_,
-                   static_cast<char*>(grad.dptr_) + plane * image_size_ * DTypeSizeBytes(dtype_));
-        }
+        writer.Write(plane * image_size_, image_size_, to);
       }
     });
   }
@@ -214,18 +210,7 @@ class Pooling {
   const A* Row(const TBlob& data, index_t plane, index_t z, index_t y, A* memory) const {
     const index_t first =
         ((plane * windows_.image[0] + z) * windows_.image[1] + y) * windows_.image[2];
-    if (direct_) return static_cast<const A*>(data.dptr_) + first;
-    Load(data, first, windows_.image[2], memory);
-    return memory;
-  }
-  const A* Elements(const TBlob& data, index_t first, index_t n, std::vector<A>* memory) const {
-    if (direct_) return static_cast<const A*>(data.dptr_) + first;
-    Load(data, first, n, memory->data());
-    return memory->data();
-  }
-  void Load(const TBlob& data, index_t first, index_t n, A* out) const {
-    LoadRow(static_cast<const char*>(data.dptr_) + first * DTypeSizeBytes(dtype_), dtype_, 1, n,
-            out);
+    return RowReader<A>(data).Read(first, windows_.image[2], memory);
   }
 
   /// Returns the lowest number of the element type.
@@ -430,14 +415,14 @@ class Pooling {
 };
 
 template <typename A>
-void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data, bool add,
+void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data, OpReqType req,
              const TBlob& out) {
   const Pooling<A> pooling(rule, window, data);
-  if (rule.type == PoolType::kMax) return pooling.template Forward<Maximum>(data, add, out);
+  if (rule.type == PoolType::kMax) return pooling.template Forward<Maximum>(data, req, out);
   const int power = rule.type == PoolType::kLp ? rule.power : 1;
-  if (power == 1) return pooling.template Forward<PowerSum<1>>(data, add, out);
-  if (power == 2) return pooling.template Forward<PowerSum<2>>(data, add, out);
-  pooling.template Forward<PowerSum<3>>(data, add, out);
+  if (power == 1) return pooling.template Forward<PowerSum<1>>(data, req, out);
+  if (power == 2) return pooling.template Forward<PowerSum<2>>(data, req, out);
+  pooling.template Forward<PowerSum<3>>(data, req, out);
 }
 
 }  // namespace
@@ -446,9 +431,9 @@ void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob&
                  OpReqType req, const TBlob& out) {
   if (req == kNullOp) return;
   if (data.type_flag_ == DType::kFloat64) {
-    Forward<double>(rule, window, data, req == kAddTo, out);
+    Forward<double>(rule, window, data, req, out);
   } else {
-    Forward<float>(rule, window, data, req == kAddTo, out);
+    Forward<float>(rule, window, data, req, out);
   }
 }
 
@@ -456,9 +441,9 @@ void PoolBackward(const PoolRule& rule, const PoolingWindow& window, const TBlob
                   const TBlob& data, const TBlob& out, OpReqType req, const TBlob& grad) {
   if (req == kNullOp) return;
   if (data.type_flag_ == DType::kFloat64) {
-    Pooling<double>(rule, window, data).Backward(out_grad, data, out, req == kAddTo, grad);
+    Pooling<double>(rule, window, data).Backward(out_grad, data, out, req, grad);
   } else {
-    Pooling<float>(rule, window, data).Backward(out_grad, data, out, req == kAddTo, grad);
+    Pooling<float>(rule, window, data).Backward(out_grad, data, out, req, grad);
   }
 }
 

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/ops/windows/window_parameters.h"
@@ -229,11 +229,11 @@ class UpSamplingOperator final : public Operator {
     index_t channel = 0;
     for (size_t i = 0; i < in_data.size(); ++i) {
       const Placement placement = Place(in_data[i].shape_, out_data[0].shape_, channel);
-      const bool add = req[0] == kAddTo || (param_.sum && i > 0);
+      const OpReqType each = param_.sum && i > 0 ? kAddTo : req[0];
       if (in_data[i].type_flag_ == DType::kFloat64) {
-        Enlarge<double>(placement, in_data[i], add, out_data[0]);
+        Enlarge<double>(placement, in_data[i], each, out_data[0]);
       } else {
-        Enlarge<float>(placement, in_data[i], add, out_data[0]);
+        Enlarge<float>(placement, in_data[i], each, out_data[0]);
       }
       if (!param_.sum) channel += channels_[i];
     }
@@ -258,9 +258,9 @@ class UpSamplingOperator final : public Operator {
       if (req[i] == kNullOp) continue;
       const Placement placement = Place(in_grad[i].shape_, g.shape_, first_channel);
       if (g.type_flag_ == DType::kFloat64) {
-        Shrink<double>(placement, g, req[i] == kAddTo, in_grad[i]);
+        Shrink<double>(placement, g, req[i], in_grad[i]);
       } else {
-        Shrink<float>(placement, g, req[i] == kAddTo, in_grad[i]);
+        Shrink<float>(placement, g, req[i], in_grad[i]);
       }
     }
   }
@@ -291,43 +291,37 @@ class UpSamplingOperator final : public Operator {
   }
 
   template <typename T>
-  static void Enlarge(const Placement& p, const TBlob& in, bool add, const TBlob& out) {
+  static void Enlarge(const Placement& p, const TBlob& in, OpReqType req, const TBlob& out) {
     const index_t f = p.factor(), width = p.in[3];
-    const index_t size = DTypeSizeBytes(in.type_flag_);
     ParallelFor(p.num_rows(), StepsPerTask(width * f * f), [&](index_t begin, index_t end) {
       std::vector<T> narrow(static_cast<size_t>(width)), wide(static_cast<size_t>(width * f));
       for (index_t row = begin; row < end; ++row) {
-        LoadRow(static_cast<const char*>(in.dptr_) + row * width * size, in.type_flag_, 1, width,
-                narrow.data());
+        RowReader<T>(in).Copy(row * width, width, narrow.data());
         for (index_t x = 0; x < width; ++x) {
           std::fill_n(wide.data() + x * f, f, narrow[static_cast<size_t>(x)]);
         }
-        char* to = static_cast<char*>(out.dptr_) + p.OutOffset(row) * size;
-        for (index_t i = 0; i < f; ++i, to += width * f * size) {
-          StoreRow(wide.data(), width * f, add, out.type_flag_, to);
+        for (index_t i = 0; i < f; ++i) {
+          RowWriter<T>(out, req).Write(p.OutOffset(row) + i * width * f, width * f, wide.data());
         }
       }
     });
   }
 
   template <typename T>
-  static void Shrink(const Placement& p, const TBlob& g, bool add, const TBlob& grad) {
+  static void Shrink(const Placement& p, const TBlob& g, OpReqType req, const TBlob& grad) {
     const index_t f = p.factor(), width = p.in[3];
-    const index_t size = DTypeSizeBytes(g.type_flag_);
     ParallelFor(p.num_rows(), StepsPerTask(width * f * f), [&](index_t begin, index_t end) {
       std::vector<T> sums(static_cast<size_t>(width)), wide(static_cast<size_t>(width * f));
       for (index_t row = begin; row < end; ++row) {
         std::fill(sums.begin(), sums.end(), T(0));
-        const char* from = static_cast<const char*>(g.dptr_) + p.OutOffset(row) * size;
-        for (index_t i = 0; i < f; ++i, from += width * f * size) {
-          LoadRow(from, g.type_flag_, 1, width * f, wide.data());
-          const T* element = wide.data();
+        for (index_t i = 0; i < f; ++i) {
+          const T* element =
+              RowReader<T>(g).Read(p.OutOffset(row) + i * width * f, width * f, wide.data());
           for (T& sum : sums) {
             for (index_t k = 0; k < f; ++k) sum += *element++;
           }
         }
-        StoreRow(sums.data(), width, add, grad.type_flag_,
-                 static_cast<char*>(grad.dptr_) + row * width * size);
+        RowWriter<T>(grad, req).Write(row * width, width, sums.data());
       }
     });
   }

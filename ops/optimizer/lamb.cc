@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/optimizer/step_function.h"
 
 namespace tessera {
@@ -212,9 +212,8 @@ class Phase2Operator final : public Operator {
 
  private:
   double Rate(const TBlob& r1, const TBlob& r2) const {
-    double weight = 0, g = 0;
-    LoadRow(r1.dptr_, r1.type_flag_, 1, 1, &weight);
-    LoadRow(r2.dptr_, r2.type_flag_, 1, 1, &g);
+    double weight = RowReader<double>(r1)[0];
+    const double g = RowReader<double>(r2)[0];
     if (param_.lower_bound >= 0) weight = std::max(weight, double{param_.lower_bound});
     if (param_.upper_bound >= 0) weight = std::min(weight, double{param_.upper_bound});
     const double lr = double{param_.lr};

@@ -13,6 +13,7 @@
 
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/order/axis_rows.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -197,8 +198,8 @@ class ArgExtremumOperator final : public Operator {
     VisitComparedIn(in_data[0].type_flag_, [&](auto zero) {
       using T = decltype(zero);
       const std::vector<int64_t> positions = Search<T>(in_data[0], rows).template Run<kLargest>();
-      StoreRow(positions.data(), static_cast<index_t>(positions.size()), req[0] == kAddTo,
-               out_data[0].type_flag_, out_data[0].dptr_);
+      RowWriter<int64_t>(out_data[0], req[0])
+          .Write(0, static_cast<index_t>(positions.size()), positions.data());
     });
   }
   void Backward(const OpContext&, std::span<const TBlob>, std::span<const TBlob>,

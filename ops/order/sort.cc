@@ -21,6 +21,7 @@
 
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/order/axis_rows.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -265,12 +266,6 @@ void StoreStrided(const T* in, index_t n, index_t stride, bool add, const TBlob&
   }
 }
 
-template <typename T>
-void LoadStrided(const TBlob& array, index_t first, index_t stride, index_t n, T* out) {
-  const index_t size = DTypeSizeBytes(array.type_flag_);
-  LoadRow(static_cast<const char*>(array.dptr_) + first * size, array.type_flag_, stride, n, out);
-}
-
 class OrderOperator final : public Operator {
  public:
   OrderOperator(const Order& order, std::span<const TShape> in_shape)
@@ -317,7 +312,7 @@ class OrderOperator final : public Operator {
     std::vector<Entry<T>> entries(static_cast<size_t>(n));
     std::vector<int64_t> positions(static_cast<size_t>(k));
     for (index_t r = begin; r < end; ++r) {
-      LoadStrided(data, rows.First(r), rows.inner, n, row.data());
+      RowReader<T>(data).Copy(rows.First(r), n, row.data(), rows.inner);
       OrderRow(row.data(), n, k, order_.is_ascend, entries.data());
       for (size_t j = 0; j < positions.size(); ++j) {
         positions[j] = static_cast<int64_t>(entries[j].position);
@@ -357,8 +352,8 @@ class OrderOperator final : public Operator {
     std::vector<T> row(static_cast<size_t>(rows.n)), head(static_cast<size_t>(ordered.n));
     std::vector<int64_t> positions(static_cast<size_t>(ordered.n));
     for (index_t r = begin; r < end; ++r) {
-      LoadStrided(g, ordered.First(r), ordered.inner, ordered.n, head.data());
-      LoadStrided(places, ordered.First(r), ordered.inner, ordered.n, positions.data());
+      RowReader<T>(g).Copy(ordered.First(r), ordered.n, head.data(), ordered.inner);
+      RowReader<int64_t>(places).Copy(ordered.First(r), ordered.n, positions.data(), ordered.inner);
       std::fill(row.begin(), row.end(), T(0));
       for (size_t j = 0; j < positions.size(); ++j)
         row[static_cast<size_t>(positions[j])] = head[j];

@@ -5,16 +5,13 @@
 #include <limits>
 
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
 namespace {
 
 constexpr index_t kBlock = 256;
-
-const char* At(const TBlob& array, index_t i) {
-  return static_cast<const char*>(array.dptr_) + i * DTypeSizeBytes(array.type_flag_);
-}
 
 }  // namespace
 
@@ -33,7 +30,7 @@ std::pair<double, double> ExtremesOf(const TBlob& array) {
   const index_t size = array.shape_.Size();
   for (index_t i = 0; i < size; i += kBlock) {
     const index_t n = std::min(kBlock, size - i);
-    LoadRow(At(array, i), array.type_flag_, 1, n, block);
+    RowReader<double>(array).Copy(i, n, block);
     for (index_t k = 0; k < n; ++k) {
       low = block[k] < low ? block[k] : low;
       high = block[k] > high ? block[k] : high;
@@ -50,11 +47,11 @@ void Scale(const TBlob& data, T factor, const TBlob& out) {
     T block[kBlock];
     for (index_t i = begin; i < end; i += kBlock) {
       const index_t n = std::min(kBlock, end - i);
-      LoadRow(At(data, i), data.type_flag_, 1, n, block);
+      RowReader<T>(data).Copy(i, n, block);
       for (index_t k = 0; k < n; ++k) {
         block[k] = rounds ? std::nearbyint(block[k] * factor) : block[k] * factor;
       }
-      StoreRow(block, n, /*add=*/false, out.type_flag_, const_cast<char*>(At(out, i)));
+      RowWriter<T>(out, kWriteTo).Write(i, n, block);
     }
   });
 }
@@ -75,7 +72,7 @@ void StoreRangeOfInt32(float unit, std::span<const OpReqType> req,
 std::vector<int32_t> ScaledCodes(const TBlob& codes, float factor) {
   const index_t size = codes.shape_.Size();
   std::vector<float> scaled(static_cast<size_t>(size));
-  LoadRow(codes.dptr_, codes.type_flag_, 1, size, scaled.data());
+  RowReader<float>(codes).Copy(0, size, scaled.data());
   for (float& x : scaled) x *= factor;
   std::vector<int32_t> result(scaled.size());
   StoreRow(scaled.data(), size, /*add=*/false, DType::kInt32, result.data());

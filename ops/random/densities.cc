@@ -36,8 +36,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/tensor.h"
 
@@ -309,7 +308,7 @@ class DensityOperator final : public Operator {
           const double log = density.Log(buffers.Sample(j));
           buffers.f[At(j)] = is_log_ ? log : std::exp(log);
         }
-        StoreRow(buffers.f.data(), n, req[0] == kAddTo, out.type_flag_, ElementAt(out, begin));
+        RowWriter<double>(out, req[0]).Write(begin, n, buffers.f.data());
         begin += n;
       }
     });
@@ -327,8 +326,8 @@ class DensityOperator final : public Operator {
         for (size_t k = 0; k < kCount; ++k) {
           const TBlob& grad = in_grad[k + 1];
           if (req[k + 1] == kNullOp) continue;
-          StoreRow(buffers.sums.data() + k * At(size), size, req[k + 1] == kAddTo, grad.type_flag_,
-                   ElementAt(grad, row * size));
+          RowWriter<double>(grad, req[k + 1])
+              .Write(row * size, size, buffers.sums.data() + k * At(size));
         }
       }
     });
@@ -373,13 +372,12 @@ class DensityOperator final : public Operator {
     D ReadDistribution(std::span<const TBlob> in_data, index_t row) {
       for (size_t k = 0; k < kCount; ++k) {
         const TBlob& array = in_data[k + 1];
-        LoadRow(ElementAt(array, row * size), array.type_flag_, 1, size,
-                parameters.data() + k * At(size));
+        RowReader<double>(array).Copy(row * size, size, parameters.data() + k * At(size));
       }
       return D(parameters.data(), size);
     }
     void ReadSamples(const TBlob& array, index_t first, index_t n) {
-      LoadRow(ElementAt(array, first * size), array.type_flag_, 1, n * size, samples.data());
+      RowReader<double>(array).Copy(first * size, n * size, samples.data());
     }
   };
 
@@ -394,7 +392,7 @@ class DensityOperator final : public Operator {
     for (index_t first = row * extents.each; first < last; first += extents.block) {
       const index_t n = std::min(last - first, extents.block);
       buffers->ReadSamples(in_data[0], first, n);
-      LoadRow(ElementAt(out_grad, first), out_grad.type_flag_, 1, n, buffers->f.data());
+      RowReader<double>(out_grad).Copy(first, n, buffers->f.data());
       for (index_t j = 0; j < n; ++j) {
         double* const dx = buffers->sample_grad.data() + j * size;
         density.Slopes(buffers->Sample(j), dx, dp.data());
@@ -404,8 +402,7 @@ class DensityOperator final : public Operator {
         for (size_t k = 0; k < dp.size(); ++k) sums[k] += weight * dp[k];
       }
       if (req == kNullOp) continue;
-      StoreRow(buffers->sample_grad.data(), n * size, req == kAddTo, grad.type_flag_,
-               ElementAt(grad, first * size));
+      RowWriter<double>(grad, req).Write(first * size, n * size, buffers->sample_grad.data());
     }
   }
 

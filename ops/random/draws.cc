@@ -30,7 +30,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/kernel.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -619,9 +619,7 @@ class SampleOperator final : public RandomOperator {
     for (index_t first = begin; first < end; first += kBlock) {
       const index_t n = std::min(kBlock, end - first);
       for (size_t k = 0; k < in.size(); ++k) {
-        const index_t size = DTypeSizeBytes(in[k].type_flag_);
-        LoadRow(static_cast<const char*>(in[k].dptr_) + first * size, in[k].type_flag_, 1, n,
-                block[k]);
+        RowReader<double>(in[k]).Copy(first, n, block[k]);
       }
       for (index_t i = 0; i < n; ++i) function(first + i, Numbers{block[0][i], block[1][i]});
     }
@@ -646,8 +644,7 @@ class SampleOperator final : public RandomOperator {
         for (index_t j = 0; j < each; ++j) row[j] = D::Transform(row[j], numbers);
       });
       if (drawn.dptr_ == out.dptr_) return;
-      StoreRow(values + begin * each, (end - begin) * each, /*add=*/false, out.type_flag_,
-               static_cast<char*>(out.dptr_) + begin * each * DTypeSizeBytes(out.type_flag_));
+      RowWriter<T>(out, kWriteTo).Write(begin * each, (end - begin) * each, values + begin * each);
     });
   }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/tensor.h"
 
@@ -132,11 +132,6 @@ class MultinomialProperty final : public ParameterizedProperty<MultinomialParame
   }
 };
 
-/// Returns the address of an element.
-char* At(const TBlob& blob, index_t i) {
-  return static_cast<char*>(blob.dptr_) + i * DTypeSizeBytes(blob.type_flag_);
-}
-
 class MultinomialOperator final : public Operator {
  public:
   explicit MultinomialOperator(const MultinomialParameters& param) : param_(param) {}
@@ -157,7 +152,7 @@ class MultinomialOperator final : public Operator {
     ParallelFor(rows, StepsPerTask(classes), [&](index_t begin, index_t end) {
       for (index_t row = begin; row < end; ++row) {
         double* const sum = sums + row * classes;
-        LoadRow(At(data, row * classes), data.type_flag_, 1, classes, sum);
+        RowReader<double>(data).Copy(row * classes, classes, sum);
         Accumulate(row, classes, sum);
       }
     });
@@ -186,11 +181,10 @@ class MultinomialOperator final : public Operator {
               std::min(uniform * sum[classes - 1], std::nextafter(sum[classes - 1], 0.0));
           index[j] = std::upper_bound(sum, sum + classes, target) - sum;
           if (!wants_log) continue;
-          LoadRow(At(data, row * classes + index[j]), data.type_flag_, 1, 1, &log[j]);
-          log[j] = std::log(log[j]);
+          log[j] = std::log(RowReader<double>(data)[row * classes + index[j]]);
         }
-        if (wants_index) StoreRow(index, n, false, out_data[0].type_flag_, At(out_data[0], i));
-        if (wants_log) StoreRow(log, n, false, out_data[1].type_flag_, At(out_data[1], i));
+        if (wants_index) RowWriter<int64_t>(out_data[0], kWriteTo).Write(i, n, index);
+        if (wants_log) RowWriter<double>(out_data[1], kWriteTo).Write(i, n, log);
       }
     });
   }
@@ -207,15 +201,15 @@ class MultinomialOperator final : public Operator {
       std::vector<double> head(static_cast<size_t>(draws));
       std::vector<int64_t> index(head.size());
       for (index_t row = begin; row < end; ++row) {
-        LoadRow(At(data, row * classes), data.type_flag_, 1, classes, p.data());
-        LoadRow(At(out_grad[1], row * draws), out_grad[1].type_flag_, 1, draws, head.data());
-        LoadRow(At(out_data[0], row * draws), out_data[0].type_flag_, 1, draws, index.data());
+        RowReader<double>(data).Copy(row * classes, classes, p.data());
+        RowReader<double>(out_grad[1]).Copy(row * draws, draws, head.data());
+        RowReader<int64_t>(out_data[0]).Copy(row * draws, draws, index.data());
         std::fill(grad.begin(), grad.end(), 0.0);
         for (size_t j = 0; j < head.size(); ++j) {
           const auto c = static_cast<size_t>(std::clamp<int64_t>(index[j], 0, classes - 1));
           grad[c] += head[j] / p[c];
         }
-        StoreRow(grad.data(), classes, false, in_grad[0].type_flag_, At(in_grad[0], row * classes));
+        RowWriter<double>(in_grad[0], kWriteTo).Write(row * classes, classes, grad.data());
       }
     });
   }

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cmath>
 
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -68,22 +68,17 @@ class AllcloseOperator final : public Operator {
       // Relaxed: a task that does not see another's result only does work that is not needed.
       for (; begin < end && all_close.load(std::memory_order_relaxed); begin += kPiece) {
         const index_t n = std::min(kPiece, end - begin);
-        Load(in_data[0], begin, n, a);
-        Load(in_data[1], begin, n, b);
+        RowReader<double>(in_data[0]).Copy(begin, n, a);
+        RowReader<double>(in_data[1]).Copy(begin, n, b);
         bool close = true;
         for (index_t i = 0; i < n; ++i) close &= IsClose(a[i], b[i]);
         if (!close) all_close.store(false, std::memory_order_relaxed);
       }
     });
-    const int64_t result = all_close ? 1 : 0;
-    StoreRow(&result, 1, req[0] == kAddTo, out_data[0].type_flag_, out_data[0].dptr_);
+    RowWriter<int64_t>(out_data[0], req[0]).Write(0, all_close ? 1 : 0);
   }
 
  private:
-  static void Load(const TBlob& array, index_t first, index_t n, double* out) {
-    const index_t size = DTypeSizeBytes(array.type_flag_);
-    LoadRow(static_cast<const char*>(array.dptr_) + first * size, array.type_flag_, 1, n, out);
-  }
   bool IsClose(double a, double b) const {
     if (std::isnan(a) || std::isnan(b)) return param_.equal_nan && std::isnan(a) && std::isnan(b);
     if (std::isinf(a) || std::isinf(b)) return a == b;

@@ -11,7 +11,7 @@
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"
-#include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -98,7 +98,7 @@ class RunningSums {
  public:
   RunningSums(const TBlob& in, const TBlob& out, OpReqType req, index_t n, index_t inner,
               bool from_end)
-      : in_(in), out_(out), add_(req == kAddTo), n_(n), inner_(inner), from_end_(from_end) {}
+      : in_(in), out_(out), req_(req), n_(n), inner_(inner), from_end_(from_end) {}
 
   void Run() const {
     const index_t outer = n_ * inner_ == 0 ? 0 : in_.shape_.Size() / (n_ * inner_);
@@ -120,9 +120,6 @@ class RunningSums {
   }
 
  private:
-  static char* At(const TBlob& array, index_t offset) {
-    return static_cast<char*>(array.dptr_) + offset * DTypeSizeBytes(array.type_flag_);
-  }
   static T Plus(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
@@ -138,12 +135,12 @@ class RunningSums {
     for (index_t done = 0; done < n_; done += kPiece) {
       const index_t n = std::min(kPiece, n_ - done);
       const index_t first = offset + (from_end_ ? n_ - done - n : done);
-      LoadRow(At(in_, first), in_.type_flag_, 1, n, values);
+      RowReader<T>(in_).Copy(first, n, values);
       for (index_t i = 0; i < n; ++i) {
         T& value = values[from_end_ ? n - 1 - i : i];
         value = total = Plus(total, value);
       }
-      StoreRow(values, n, add_, out_.type_flag_, At(out_, first));
+      RowWriter<T>(out_, req_).Write(first, n, values);
     }
   }
 
@@ -153,15 +150,15 @@ class RunningSums {
     std::fill_n(totals, width, T(0));
     for (index_t k = 0; k < n_; ++k) {
       const index_t first = offset + (from_end_ ? n_ - 1 - k : k) * inner_;
-      LoadRow(At(in_, first), in_.type_flag_, 1, width, values);
+      RowReader<T>(in_).Copy(first, width, values);
       for (index_t i = 0; i < width; ++i) totals[i] = Plus(totals[i], values[i]);
-      StoreRow(totals, width, add_, out_.type_flag_, At(out_, first));
+      RowWriter<T>(out_, req_).Write(first, width, totals);
     }
   }
 
   const TBlob& in_;
   const TBlob& out_;
-  const bool add_;
+  const OpReqType req_;
   const index_t n_, inner_;
   const bool from_end_;
 };

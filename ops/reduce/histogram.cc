@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -173,14 +174,12 @@ class HistogramOperator final : public Operator {
         LoadRow(element, dtype, 1, 1, &ends[static_cast<size_t>(i)]);
       }
     } else {
-      LoadRow(in_data[1].dptr_, dtype, 1, count + 1, ends.data());
+      RowReader<double>(in_data[1]).Copy(0, count + 1, ends.data());
     }
-    if (req[1] != kNullOp) {
-      StoreRow(ends.data(), count + 1, req[1] == kAddTo, dtype, out_data[1].dptr_);
-    }
+    RowWriter<double>(out_data[1], req[1]).Write(0, count + 1, ends.data());
     if (req[0] == kNullOp) return;
     const std::vector<int64_t> totals = Count(data, Bins(param_, count, std::move(ends)), count);
-    StoreRow(totals.data(), count, req[0] == kAddTo, out_data[0].type_flag_, out_data[0].dptr_);
+    RowWriter<int64_t>(out_data[0], req[0]).Write(0, count, totals.data());
   }
 
  private:
@@ -198,10 +197,9 @@ class HistogramOperator final : public Operator {
         double values[kPiece];
         for (index_t first = part * part_size; first < last; first += kPiece) {
           const index_t n = std::min(kPiece, last - first);
-          const index_t offset = first * DTypeSizeBytes(data.type_flag_);
-          LoadRow(static_cast<const char*>(data.dptr_) + offset, data.type_flag_, 1, n, values);
+          const double* const row = RowReader<double>(data).Read(first, n, values);
           for (index_t i = 0; i < n; ++i) {
-            const index_t bin = bins.Find(values[i]);
+            const index_t bin = bins.Find(row[i]);
             if (bin >= 0) ++of_part[bin];
           }
         }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -207,7 +207,7 @@ class SequenceOperator final : public Operator {
     if (!param_.use_sequence_length) return {{0, batch, steps}};
     if (batch == 0) return {};
     std::vector<int64_t> lengths(static_cast<size_t>(batch));
-    LoadRow(in_data[1].dptr_, in_data[1].type_flag_, 1, batch, lengths.data());
+    RowReader<int64_t>(in_data[1]).Copy(0, batch, lengths.data());
     std::vector<Group> groups;
     for (index_t b = 0; b < batch; ++b) {
       int64_t length = lengths[static_cast<size_t>(b)];

@@ -19,10 +19,10 @@
 
 #include "tessera/base/at.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -278,7 +278,7 @@ class CorrelationOperator final : public Operator {
         for (T& sum : sums) sum *= scale;
         for (index_t k = 0; k < displacements; ++k) {
           const index_t at = ((sample * displacements + k) * g.out_height + y) * n;
-          StoreRow(sums.data() + k * n, n, req == kAddTo, out.type_flag_, ElementAt(out, at));
+          RowWriter<T>(out, req).Write(at, n, sums.data() + k * n);
         }
       }
     });
@@ -322,8 +322,7 @@ class CorrelationOperator final : public Operator {
         for (size_t k = 0; k < 2; ++k) {
           if (req[k] == kNullOp) continue;
           for (T& sum : planes[k]) sum *= scale;
-          StoreRow(planes[k].data(), g.PlaneSize(), req[k] == kAddTo, in_grad[k].type_flag_,
-                   ElementAt(in_grad[k], at));
+          RowWriter<T>(in_grad[k], req[k]).Write(at, g.PlaneSize(), planes[k].data());
         }
       }
     });

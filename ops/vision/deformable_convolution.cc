@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "tessera/base/at.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/moved_taps.h"
 #include "tessera/ops/windows/convolution_loops.h"
@@ -240,7 +240,7 @@ class DeformableConvolutionOperator final : public Operator {
     std::vector<T> biases(At(g.filters), T(0));
     if (!param_.no_bias) {
       const TBlob& bias = in_data[Arg::kBias];
-      LoadRow(bias.dptr_, bias.type_flag_, 1, g.filters, biases.data());
+      RowReader<T>(bias).Copy(0, g.filters, biases.data());
     }
     const bool empty = shape.Size() == 0;
     MovedTaps<T> taps = Taps<T>(g, in_data);
@@ -269,8 +269,8 @@ class DeformableConvolutionOperator final : public Operator {
                                  .ldc = g.positions});
         }
       }
-      StoreRow(sums.data(), g.filters * g.positions, req == kAddTo, out.type_flag_,
-               ElementAt(out, n * g.filters * g.positions));
+      RowWriter<T>(out, req).Write(n * g.filters * g.positions, g.filters * g.positions,
+                                   sums.data());
     }
   }
 
@@ -302,8 +302,7 @@ class DeformableConvolutionOperator final : public Operator {
     }
     if (weight_req == kNullOp) return;
     const TBlob& grad = in_grad[Arg::kWeight];
-    StoreRow(of_weight.data(), g.filters * g.GroupRows(), weight_req == kAddTo, grad.type_flag_,
-             grad.dptr_);
+    RowWriter<T>(grad, weight_req).Write(0, g.filters * g.GroupRows(), of_weight.data());
   }
 
   template <typename T>

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/sampling.h"
 #include "tessera/tensor/device/parallel.h"
@@ -128,7 +128,7 @@ class GridGeneratorOperator final : public Operator {
       std::vector<T> line(static_cast<size_t>(width));
       T* const x = line.data();
       for (index_t row = begin; row < end; ++row) {
-        LoadRow(ElementAt(from, row * width), from.type_flag_, 1, width, x);
+        RowReader<T>(from).Copy(row * width, width, x);
         const bool of_y = row / height % 2 == 1;
         const T half = static_cast<T>((of_y ? height : width) - 1) / 2;
         const T place = of_y ? static_cast<T>(row % height) : T(0), step = of_y ? T(0) : T(1);
@@ -139,7 +139,7 @@ class GridGeneratorOperator final : public Operator {
         } else {
           ForEach(width, [=](index_t i) TESSERA_LOOP_BODY { x[i] /= half; });
         }
-        StoreRow(x, width, req == kAddTo, to.type_flag_, ElementAt(to, row * width));
+        RowWriter<T>(to, req).Write(row * width, width, x);
       }
     });
   }

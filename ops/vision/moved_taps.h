@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/windows/convolution_parameters.h"
 #include "tessera/ops/windows/window_parameters.h"
@@ -152,8 +152,8 @@ class MovedTaps {
                   for (index_t c = begin; c < end; ++c) {
                     std::fill(plane.begin(), plane.end(), T(0));
                     AddChannel(columns, c, plane.data());
-                    StoreRow(plane.data(), g_.PlaneSize(), req == kAddTo, grad.type_flag_,
-                             ElementAt(grad, (sample_ * g_.channels + c) * g_.PlaneSize()));
+                    RowWriter<T>(grad, req).Write((sample_ * g_.channels + c) * g_.PlaneSize(),
+                                                  g_.PlaneSize(), plane.data());
                   }
                 });
   }
@@ -233,8 +233,8 @@ class MovedTaps {
                         add(points[p], plane, from[p], sums.data() + p);
                       }
                     }
-                    StoreRow(sums.data(), size, req == kAddTo, grad.type_flag_,
-                             ElementAt(grad, (sample_ * g_.OffsetRows() + row) * size));
+                    RowWriter<T>(grad, req).Write((sample_ * g_.OffsetRows() + row) * size, size,
+                                                  sums.data());
                   }
                 });
   }

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -92,8 +91,7 @@ void SampleImages(const SamplingExtents& e, const T* images, const T* grid, OpRe
         for (int k = 0; k < 4; ++k) sum += points[i].Value(pixels, k) * points[i].Weight(k);
         line[i] = sum;
       }
-      StoreRow(line, count, req == kAddTo, out.type_flag_,
-               ElementAt(out, plane * e.points + first));
+      RowWriter<T>(out, req).Write(plane * e.points + first, count, line);
     }
   });
 }
@@ -121,7 +119,7 @@ void ImageGradient(const SamplingExtents& e, const T* grid, const T* g, OpReqTyp
         }
         ++head;
       }
-      StoreRow(sums.data(), size, req == kAddTo, grad.type_flag_, ElementAt(grad, plane * size));
+      RowWriter<T>(grad, req).Write(plane * size, size, sums.data());
     }
   });
 }
@@ -152,8 +150,8 @@ void GridGradient(const SamplingExtents& e, const T* images, const T* grid, cons
       of_y[i] *= static_cast<T>(e.height - 1) / 2;
     }
     const index_t at = 2 * n * e.points + first;
-    StoreRow(of_x, count, req == kAddTo, grad.type_flag_, ElementAt(grad, at));
-    StoreRow(of_y, count, req == kAddTo, grad.type_flag_, ElementAt(grad, at + e.points));
+    RowWriter<T>(grad, req).Write(at, count, of_x);
+    RowWriter<T>(grad, req).Write(at + e.points, count, of_y);
   });
 }
 
@@ -172,7 +170,7 @@ void AffineGrid(const AffineExtents& e, const T* matrices, OpReqType req, const 
       const T* const x = even.data();
       T* const to = line.data();
       ForEach(e.width, [=](index_t i) TESSERA_LOOP_BODY { to[i] = slope * x[i] + of_y + shift; });
-      StoreRow(to, e.width, req == kAddTo, grid.type_flag_, ElementAt(grid, row * e.width));
+      RowWriter<T>(grid, req).Write(row * e.width, e.width, to);
     }
   });
 }
@@ -193,7 +191,7 @@ void MatrixGradient(const AffineExtents& e, const T* g, OpReqType req, const TBl
         sums[1] += of_line * EvenCoordinate<T>(y, e.height);
         sums[2] += of_line;
       }
-      StoreRow(sums, 3, req == kAddTo, grad.type_flag_, ElementAt(grad, 3 * i));
+      RowWriter<double>(grad, req).Write(3 * i, 3, sums);
     }
   });
 }

@@ -37,7 +37,6 @@
 #include "tessera/ops/vision/boxes/anchor_matcher.h"
 #include "tessera/ops/vision/boxes/anchor_shapes.h"
 #include "tessera/ops/vision/boxes/anchors.h"
-#include "tessera/ops/vision/boxes/store_line.h"
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/ops/vision/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"

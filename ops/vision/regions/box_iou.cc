@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/tensor/device/parallel.h"
@@ -103,7 +103,7 @@ class BoxIouOperator final : public Operator {
             for (index_t i = begin; i < end; ++i) {
               const Box<T> box = lhs[static_cast<size_t>(i)];
               ForEach(n, [=](index_t j) TESSERA_LOOP_BODY { to[j] = OverlapOf(box, others[j]); });
-              StoreRow(to, n, req[0] == kAddTo, out.type_flag_, ElementAt(out, i * n));
+              RowWriter<T>(out, req[0]).Write(i * n, n, to);
             }
           });
     });

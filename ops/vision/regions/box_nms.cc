@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/tensor/device/parallel.h"
@@ -140,12 +140,11 @@ class BoxNmsOperator final : public Operator {
                     for (index_t n = begin; n < end; ++n) {
                       const T* const boxes = data.data() + n * rows.count * rows.width;
                       std::vector<int64_t> kept = Keep(boxes, rows);
-                      if (req[0] != kNullOp)
-                        WriteRows(boxes, rows, kept, n, req[0] == kAddTo, out_data[0]);
+                      if (req[0] != kNullOp) WriteRows(boxes, rows, kept, n, req[0], out_data[0]);
                       if (req[1] == kNullOp) continue;
                       kept.resize(static_cast<size_t>(rows.count), -1);
-                      StoreRow(kept.data(), rows.count, req[1] == kAddTo, DType::kInt64,
-                               ElementAt(out_data[1], n * rows.count));
+                      RowWriter<int64_t>(out_data[1], req[1])
+                          .Write(n * rows.count, rows.count, kept.data());
                     }
                   });
     });
@@ -172,7 +171,7 @@ class BoxNmsOperator final : public Operator {
             std::copy_n(g.data() + (n * rows.count + i) * rows.width, rows.width,
                         sums.data() + row * rows.width);
           }
-          StoreRow(sums.data(), size, req[0] == kAddTo, grad.type_flag_, ElementAt(grad, n * size));
+          RowWriter<T>(grad, req[0]).Write(n * size, size, sums.data());
         }
       });
     });
@@ -236,15 +235,13 @@ class BoxNmsOperator final : public Operator {
   template <typename T>
   int64_t ClassOf(const T* row) const {
     if (!param_.HasClasses()) return 0;
-    int64_t class_id;
-    LoadRow(row + param_.id_index, DTypeOf<T>::value, 1, 1, &class_id);
-    return class_id;
+    return RowReader<int64_t>(row, kDTypeOf<T>)[param_.id_index];
   }
 
   /// Writes the output's rows of sample n.
   template <typename T>
   void WriteRows(const T* boxes, const Rows& rows, const std::vector<int64_t>& kept, index_t n,
-                 bool add, const TBlob& out) const {
+                 OpReqType req, const TBlob& out) const {
     std::vector<T> line(static_cast<size_t>(rows.width));
     for (index_t i = 0; i < rows.count; ++i) {
       if (static_cast<size_t>(i) < kept.size()) {
@@ -253,8 +250,7 @@ class BoxNmsOperator final : public Operator {
       } else {
         std::fill(line.begin(), line.end(), T(-1));
       }
-      StoreRow(line.data(), rows.width, add, out.type_flag_,
-               ElementAt(out, (n * rows.count + i) * rows.width));
+      StoreLine(line, n * rows.count + i, req, out);
     }
   }
 

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "tessera/ops/loops/elements.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/position_sensitive.h"
 #include "tessera/ops/vision/regions/region_means.h"
@@ -241,8 +242,7 @@ class DeformablePsRoiPoolingOperator final
                     std::fill(sums.begin(), sums.end(), T(0));
                     const T* const head = g.data() + r * param_.output_dim * cells;
                     AddSlopes(regions, r, channels, images.data(), shape, head, sums.data());
-                    StoreRow(sums.data(), size, req == kAddTo, grad.type_flag_,
-                             ElementAt(grad, r * size));
+                    RowWriter<T>(grad, req).Write(r * size, size, sums.data());
                   }
                 });
   }

@@ -26,9 +26,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/ops/vision/zero_gradient.h"
@@ -302,7 +302,7 @@ class ProposalOperator final : public ZeroGradientOperator {
   template <typename T>
   static void Store(const T* values, index_t count, OpReqType req, const TBlob& out, index_t at) {
     if (req == kNullOp) return;
-    StoreRow(values, count, req == kAddTo, out.type_flag_, ElementAt(out, at));
+    RowWriter<T>(out, req).Write(at, count, values);
   }
 
   const ProposalParameters p_;

@@ -10,9 +10,9 @@
 
 #include "tessera/base/tshape.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/property.h"
 #include "tessera/tensor/device/parallel.h"
@@ -177,7 +177,7 @@ class RegionMeansOperator : public Operator {
               line[k] =
                   regions.CellOf(r, c, k, &memory).SumOf(images + plane * plane_size, shape[3]);
             }
-            StoreRow(line.data(), cells, req == kAddTo, out.type_flag_, ElementAt(out, i * cells));
+            RowWriter<T>(out, req).Write(i * cells, cells, line.data());
           }
         });
   }
@@ -206,8 +206,7 @@ class RegionMeansOperator : public Operator {
             });
           }
         }
-        StoreRow(sums.data(), plane_size, req == kAddTo, grad.type_flag_,
-                 ElementAt(grad, plane * plane_size));
+        RowWriter<T>(grad, req).Write(plane * plane_size, plane_size, sums.data());
       }
     });
   }

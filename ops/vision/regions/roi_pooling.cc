@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/regions.h"
 #include "tessera/tensor/device/parallel.h"
@@ -103,8 +103,7 @@ class RoiPoolingOperator final : public Operator {
                       ForEachMaximum(cells, pixels, shape[3], [&](index_t k, index_t at) {
                         line[static_cast<size_t>(k)] = at < 0 ? T(0) : pixels[at];
                       });
-                      StoreRow(line.data(), size, req[0] == kAddTo, out.type_flag_,
-                               ElementAt(out, i * size));
+                      RowWriter<T>(out, req[0]).Write(i * size, size, line.data());
                     }
                   });
     });
@@ -134,8 +133,7 @@ class RoiPoolingOperator final : public Operator {
                              if (at >= 0) sums[static_cast<size_t>(at)] += head[k];
                            });
           }
-          StoreRow(sums.data(), plane_size, req[0] == kAddTo, grad.type_flag_,
-                   ElementAt(grad, plane * plane_size));
+          RowWriter<T>(grad, req[0]).Write(plane * plane_size, plane_size, sums.data());
         }
       });
     });
