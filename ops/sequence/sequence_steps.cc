@@ -126,7 +126,7 @@ class SequenceProperty final : public ParameterizedProperty<SequenceParameters<k
   }
   bool BuildGradient(GradientBuilder* builder) const override {
     ParameterMap parameters = this->GetParams();
-    if (kKind == Kind::kMask) parameters["value"] = "0";
+    if (kKind == Kind::kMask) parameters["value"] = NumberText(0);
     return BuildLinearGradient(*this, parameters, builder);
   }
 

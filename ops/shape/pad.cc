@@ -82,7 +82,7 @@ class PadProperty final : public MoveProperty<PadParameters> {
   }
   bool BuildGradient(GradientBuilder* builder) const override {
     ParameterMap parameters = GetParams();
-    parameters["constant_value"] = "0";
+    parameters["constant_value"] = ops_internal::NumberText(0);
     return ops_internal::BuildLinearGradient(*this, parameters, builder);
   }
 
