@@ -89,10 +89,12 @@ index_t TShape::ProdShape(int begin, int end) const {
   TESSERA_DCHECK(0 <= begin && begin <= end && end <= ndim_);
   CheckedSize product = 1;
   for (int i = begin; i < end; ++i) product = product * extents_[i];
-  if (!product.valid()) {
-    throw InvalidArgument("TShape: the number of elements of ", *this, " does not fit in 63 bits");
-  }
-  return *product.value();
+  if (product.valid()) return *product.value();
+  const index_t* const first = extents_.data();
+  const auto zeros_outside =
+      std::count(first, first + begin, 0) + std::count(first + end, first + ndim_, 0);
+  if (zeros_outside > 0) return 0;
+  throw InvalidArgument("TShape: the number of elements of ", *this, " does not fit in 63 bits");
 }
 
 Shape<2> TShape::FlatTo2D() const {

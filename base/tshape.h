@@ -57,7 +57,9 @@ class TShape {
   /// Error(kInvalidArgument) if the product does not fit in 63 bits.
   index_t Size() const;
 
-  /// The product of the extents in [begin, end); all of them must be known.
+  /// The product of the extents in [begin, end); all of them must be known. If it does not fit in
+  /// 63 bits, an extent of 0 outside of [begin, end) makes it 0, since such an array has no
+  /// elements anywhere. Throws Error(kInvalidArgument) otherwise.
   index_t ProdShape(int begin, int end) const;
 
   /// The shape as a static one. Throws Error(kInvalidArgument) unless ndim() == N.

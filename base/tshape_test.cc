@@ -87,5 +87,16 @@ TEST(TShapeTest, FlattensAroundAxes) {
   EXPECT_THROW(shape.get<3>(), Error);
 }
 
+TEST(TShapeTest, ProductsOfHugeExtentsAreZeroBesideAnExtentOfZero) {
+  constexpr index_t kHuge = index_t{1} << 40;
+  const TShape last = {0, 3, kHuge, kHuge}, first = {kHuge, kHuge, 3, 0};
+  EXPECT_EQ(last.Size(), 0);
+  EXPECT_EQ(last.ProdShape(1, 4), 0);
+  EXPECT_EQ(first.ProdShape(0, 2), 0);
+  EXPECT_EQ(last.ProdShape(1, 3), 3 * kHuge);
+  EXPECT_EQ(last.FlatTo3D(1), Shape3(0, 3, 0));
+  EXPECT_THROW((TShape{2, kHuge, kHuge}).ProdShape(1, 3), Error);
+}
+
 }  // namespace
 }  // namespace tessera

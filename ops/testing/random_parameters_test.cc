@@ -600,6 +600,10 @@ TEST(RandomParametersTest, CallsThatOnceFailedAreRefusedOrFinish) {
       {"exp", {}, {{0, 4294967296, kMost}}},
       {"sum", {{"axis", "1"}}, {{0, kMost, 17}}},
       {"slice_axis", {{"axis", "0"}, {"begin", "0"}, {"end", "0"}}, {{0, kMost, 8}}},
+      {"take", {}, {{0, 4, 4611686018427387904}, {0}}},
+      {"pick", {{"axis", "1"}}, {{0, 2, 4, kMost}, {0, 4, kMost}}},
+      {"dot", {}, {{0, 0}, {0, 4294967296, kMost}}},
+      {"SequenceReverse", {}, {{2, 0, 4294967296, kMost}}},
       {"repeat", {{"repeats", "2"}}, {TShape(std::vector<index_t>{})}},
       // The label -0.5 of no class.
       {"softmax_cross_entropy", {}, {{1, 0}, {1}}},
