@@ -234,25 +234,26 @@ class AttentionOperator : public Operator {
   explicit AttentionOperator(const AttentionParameters& param) : heads_(param.heads) {}
 
  protected:
+  // Distances in an array without elements do not matter, and may not fit in 63 bits.
   MatrixBatch Heads(const TBlob& blob, const Part& part) const {
     const TShape& shape = blob.shape_;
     const index_t width = shape[2] / (index_t{heads_} * part.parts);
+    MatrixBatch heads = {.rows = shape[0], .inner = shape[1] * heads_, .columns = width};
+    if (blob.Size() == 0) return heads;
     const index_t offset_bytes = part.part * width * DTypeSizeBytes(blob.type_flag_);
-    return {.data = static_cast<char*>(blob.dptr_) + offset_bytes,
-            .rows = shape[0],
-            .inner = shape[1] * heads_,
-            .columns = width,
-            .row_stride = shape[1] * shape[2],
-            .inner_stride = part.parts * width};
+    heads.data = static_cast<char*>(blob.dptr_) + offset_bytes;
+    heads.row_stride = shape[1] * shape[2];
+    heads.inner_stride = part.parts * width;
+    return heads;
   }
   static MatrixBatch Attention(const TBlob& blob) {
     const TShape& shape = blob.shape_;
-    return {.data = blob.dptr_,
-            .rows = shape[1],
-            .inner = shape[0],
-            .columns = shape[2],
-            .row_stride = shape[2],
-            .inner_stride = shape[1] * shape[2]};
+    MatrixBatch attention = {.rows = shape[1], .inner = shape[0], .columns = shape[2]};
+    if (blob.Size() == 0) return attention;
+    attention.data = blob.dptr_;
+    attention.row_stride = shape[2];
+    attention.inner_stride = shape[1] * shape[2];
+    return attention;
   }
   /// Computes c = scale * a * b for arrays like `blob`.
   static void Multiply(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c,

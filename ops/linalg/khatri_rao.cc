@@ -109,7 +109,9 @@ class RowTuples {
  public:
   explicit RowTuples(std::span<const TShape> in_shape) : columns_(in_shape[0][1]) {
     for (const TShape& shape : in_shape) rows_.push_back(shape[0]);
-    inner_.assign(rows_.size(), 1);
+    // Without a row of the output, the number of rows that some arguments have may not fit.
+    const bool is_empty = std::find(rows_.begin(), rows_.end(), 0) != rows_.end();
+    inner_.assign(rows_.size(), is_empty ? 0 : 1);
     for (size_t k = rows_.size() - 1; k > 0; --k) inner_[k - 1] = inner_[k] * rows_[k];
   }
   index_t columns() const { return columns_; }

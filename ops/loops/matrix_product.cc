@@ -7,6 +7,10 @@
 namespace tessera::ops_internal {
 namespace {
 
+bool IsEmpty(const MatrixBatch& batch) {
+  return batch.outer == 0 || batch.rows == 0 || batch.inner == 0 || batch.columns == 0;
+}
+
 template <typename T>
 void MultiplyOnCpu(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c, double alpha,
                    bool add) {
@@ -54,7 +58,8 @@ MatrixBatch MatrixOf(const TShape& shape, int split, bool transposed) {
 void MultiplyMatrices(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c,
                       double alpha, DType dtype, OpReqType req, Device device,
                       const OpContext& context) {
-  if (req == kNullOp) return;
+  // The number of empty products may be huge.
+  if (req == kNullOp || IsEmpty(c)) return;
   if (c.transposed) {
     return MultiplyMatrices(b.T(), a.T(), c.T(), alpha, dtype, req, device, context);
   }

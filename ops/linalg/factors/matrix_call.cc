@@ -120,6 +120,13 @@ std::vector<Matrix> MatrixArrays::Load(index_t b) const {
   return matrices;
 }
 
+bool MatrixArrays::HasRequested(std::span<const OpReqType> req) const {
+  for (size_t i = 0; i < blobs_.size(); ++i) {
+    if (req[i] != kNullOp && blobs_[i].Size() > 0) return true;
+  }
+  return false;
+}
+
 void MatrixArrays::Store(index_t b, std::span<const Matrix> matrices,
                          std::span<const OpReqType> req) const {
   for (size_t i = 0; i < matrices.size(); ++i) {

@@ -33,12 +33,14 @@ bool InferMatrices(const OperatorProperty& property, std::span<const MatrixValue
 class MatrixArrays {
  public:
   /// `ranks` are the numbers of dimensions after the batch: 2, 1 or 0.
-  MatrixArrays(std::span<const TBlob> blobs, std::span<const int> ranks, index_t batch)
-      : blobs_(blobs), ranks_(ranks), batch_(batch) {}
+  MatrixArrays(std::span<const TBlob> blobs, std::span<const int> ranks)
+      : blobs_(blobs), ranks_(ranks) {}
 
   /// Returns element b of the batch of each array; vectors are rows. Arrays that are left out give
   /// empty matrices.
   std::vector<Matrix> Load(index_t b) const;
+  /// Returns whether a request is for elements. The batch of arrays that have none may be huge.
+  bool HasRequested(std::span<const OpReqType> req) const;
   /// Writes or adds element b of the batch, as the requests say.
   void Store(index_t b, std::span<const Matrix> matrices, std::span<const OpReqType> req) const;
 
@@ -48,7 +50,6 @@ class MatrixArrays {
 
   const std::span<const TBlob> blobs_;
   const std::span<const int> ranks_;
-  const index_t batch_;
 };
 
 /// Returns the number of elements of a batch whose arrays have `rank` further dimensions.
@@ -79,18 +80,20 @@ class MatrixOperator final : public Operator {
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    const MatrixArrays in(in_data, functions_.in_ranks, batch_);
-    const MatrixArrays out(out_data, functions_.out_ranks, batch_);
+    const MatrixArrays in(in_data, functions_.in_ranks);
+    const MatrixArrays out(out_data, functions_.out_ranks);
+    if (!out.HasRequested(req)) return;
     ForEachMatrix(batch_, largest_,
                   [&](index_t b) { out.Store(b, functions_.forward(param_, in.Load(b)), req); });
   }
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    const MatrixArrays heads(out_grad, functions_.out_ranks, batch_);
-    const MatrixArrays in(in_data, functions_.in_ranks, batch_);
-    const MatrixArrays out(out_data, functions_.out_ranks, batch_);
-    const MatrixArrays gradients(in_grad, functions_.in_ranks, batch_);
+    const MatrixArrays heads(out_grad, functions_.out_ranks);
+    const MatrixArrays in(in_data, functions_.in_ranks);
+    const MatrixArrays out(out_data, functions_.out_ranks);
+    const MatrixArrays gradients(in_grad, functions_.in_ranks);
+    if (!gradients.HasRequested(req)) return;
     ForEachMatrix(batch_, largest_, [&](index_t b) {
       gradients.Store(b, functions_.backward(param_, heads.Load(b), in.Load(b), out.Load(b)), req);
     });

@@ -52,6 +52,7 @@ OperatorRow GelqfRow() {
        .fills = {Fill::Given({2, -1, 3})},
        .dtypes = WideDTypes()},
       {.name = "no_batch", .inputs = {{0, 2, 3}}, .dtypes = WideDTypes()},
+      {.name = "no_elements", .inputs = {{2, 0, 0}}, .dtypes = WideDTypes()},
   };
   row.errors = {
       {.name = "tall", .inputs = {{3, 2}}, .words = {"A", "(3,2)", "as many columns as rows"}},
@@ -85,6 +86,7 @@ OperatorRow SyevdRow() {
       {.name = "batch", .inputs = {{2, 2, 2}}, .fills = {symmetric}, .dtypes = WideDTypes()},
       {.name = "numbers", .inputs = {{3, 1, 1}}, .dtypes = WideDTypes()},
       {.name = "no_batch", .inputs = {{0, 2, 2}}, .dtypes = WideDTypes()},
+      {.name = "no_elements", .inputs = {{2, 0, 0}}, .dtypes = WideDTypes()},
   };
   row.errors = {{.name = "not_square", .inputs = {{2, 3}}, .words = {"A", "(2,3)"}}};
   return row;
