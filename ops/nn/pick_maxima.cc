@@ -23,6 +23,8 @@ struct Range {
 template <typename A>
 index_t FirstMaximum(const A* image, const WindowExtents& extents, const Range& z, const Range& y,
                      const Range& x) {
+  // The other ranges of a window without elements may be long.
+  if (y.begin >= y.end || x.begin >= x.end) return -1;
   index_t best = -1;
   for (index_t iz = z.begin; iz < z.end; ++iz) {
     for (index_t iy = y.begin; iy < y.end; ++iy) {
@@ -67,7 +69,7 @@ void Pick(const PoolingWindow& w, const TBlob& values, const TBlob& data, OpReqT
 
 void PickMaxima(const PoolingWindow& window, const TBlob& values, const TBlob& data, OpReqType req,
                 const TBlob& out) {
-  if (req == kNullOp) return;
+  if (req == kNullOp || out.Size() == 0) return;
   if (data.type_flag_ == DType::kFloat64) {
     Pick<double>(window, values, data, req, out);
   } else {

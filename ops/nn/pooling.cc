@@ -148,7 +148,7 @@ class PoolingExpression {
   PoolingExpression(const PoolingParameters& param, const TBlob& data) {
     const WindowExtents image = SpatialExtents(data.shape_);
     const PoolingWindow w = PoolingWindow::Of("Pooling", param, image);
-    applies_ = data.type_flag_ == DType::kFloat32 && data.shape_.ndim() < 5 &&
+    applies_ = data.type_flag_ == DType::kFloat32 && data.shape_.ndim() < 5 && data.Size() > 0 &&
                param.pool_type != PoolType::kLp;
     for (const size_t i : {1, 2}) {
       applies_ = applies_ && (w.positions[i] - 1) * w.stride[i] - w.pad[i] < image[i];

@@ -134,7 +134,9 @@ class Pooling {
   template <typename R>
   void Forward(const TBlob& data, OpReqType req, const TBlob& out) const {
     const PoolingWindow& w = windows_.w;
-    const index_t width = windows_.image[2], out_width = w.positions[2];
+    // An image without elements may have a huge width or height.
+    const bool is_empty = image_size_ == 0;
+    const index_t width = is_empty ? 0 : windows_.image[2], out_width = w.positions[2];
     const index_t lines = w.positions[0] * w.positions[1];
     const index_t rows =
         std::min(w.kernel[0], windows_.image[0]) * std::min(w.kernel[1], windows_.image[1]);
@@ -148,13 +150,17 @@ class Pooling {
         const index_t plane = i / lines, position = i % lines;
         const AxisWindow z = windows_.Along(0, position / w.positions[1]);
         const AxisWindow y = windows_.Along(1, position % w.positions[1]);
-        std::fill_n(totals, width, R::template kInitial<A>);
-        for (index_t iz = z.begin; iz < z.end; ++iz) {
-          for (index_t iy = y.begin; iy < y.end; ++iy) {
-            CombineRow<R>(Row(data, plane, iz, iy, converted), width, totals);
+        if (is_empty) {
+          std::fill_n(line, out_width, R::template kInitial<A>);
+        } else {
+          std::fill_n(totals, width, R::template kInitial<A>);
+          for (index_t iz = z.begin; iz < z.end; ++iz) {
+            for (index_t iy = y.begin; iy < y.end; ++iy) {
+              CombineRow<R>(Row(data, plane, iz, iy, converted), width, totals);
+            }
           }
+          CombineAlong<R>(windows_, totals, line);
         }
-        CombineAlong<R>(windows_, totals, line);
         Finish(z, y, line);
         RowWriter<A>(out, req).Write(plane * positions_ + position * out_width, out_width, line);
       }
@@ -429,7 +435,7 @@ void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& dat
 
 void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data,
                  OpReqType req, const TBlob& out) {
-  if (req == kNullOp) return;
+  if (req == kNullOp || out.Size() == 0) return;
   if (data.type_flag_ == DType::kFloat64) {
     Forward<double>(rule, window, data, req, out);
   } else {
@@ -439,7 +445,7 @@ void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob&
 
 void PoolBackward(const PoolRule& rule, const PoolingWindow& window, const TBlob& out_grad,
                   const TBlob& data, const TBlob& out, OpReqType req, const TBlob& grad) {
-  if (req == kNullOp) return;
+  if (req == kNullOp || grad.Size() == 0) return;
   if (data.type_flag_ == DType::kFloat64) {
     Pooling<double>(rule, window, data).Backward(out_grad, data, out, req, grad);
   } else {

@@ -198,7 +198,8 @@ struct Placement {
   index_t first_channel;
   index_t out_height, out_width;
 
-  index_t num_rows() const { return in[0] * in[1] * in[2]; }
+  /// Returns the number of the image's rows, or 0 if they have no elements.
+  index_t num_rows() const { return in[3] > 0 ? in[0] * in[1] * in[2] : 0; }
   index_t factor() const { return in[3] > 0 ? out_width / in[3] : 1; }
   /// Returns the first of the output's elements that row `row` of the image becomes.
   index_t OutOffset(index_t row) const {

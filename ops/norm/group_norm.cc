@@ -138,6 +138,7 @@ class NormOperator : public Operator {
     const index_t groups = Groups(in_data[0].shape_);
     const RowLayout rows = Rows(in_data[0].shape_);
     const index_t n = rows.Length();
+    if (n == 0 && out_data.size() == 1) return;
     RowCall call(rows);
     call.Read(in_data[0]).Write(out_data[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
@@ -162,8 +163,10 @@ class NormOperator : public Operator {
                 std::span<const TBlob>, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
     const index_t groups = Groups(in_data[0].shape_);
-    const RowLayout rows = Rows(in_data[0].shape_);
+    RowLayout rows = Rows(in_data[0].shape_);
     const index_t n = rows.Length();
+    // Rows without elements add nothing to the sums, and may be many.
+    if (n == 0) rows = RowLayout::Contiguous(0, 0);
     const index_t num_rows = rows.NumRows();
     RowCall call(rows);
     call.Read(out_grad[0]).Read(in_data[0]).Write(in_grad[0], req[0]);

@@ -97,7 +97,7 @@ class QuantizedBatchNormOperator final : public Operator {
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    if (req[0] != kNullOp) {
+    if (req[0] != kNullOp && out_data[0].Size() > 0) {
       VisitCodes(in_data[kData].type_flag_,
                  [&](auto code) { Normalize<decltype(code)>(in_data, out_data[0]); });
     }

@@ -62,6 +62,8 @@ struct Box {
 /// Calls visit(element) for each element of a box of an image.
 template <typename T, typename Visit>
 void VisitBox(const T* image, const WindowExtents& extents, const Box& box, const Visit& visit) {
+  // The other sides of a box without elements may be long.
+  if (box.begin[1] >= box.end[1] || box.begin[2] >= box.end[2]) return;
   for (index_t z = box.begin[0]; z < box.end[0]; ++z) {
     for (index_t y = box.begin[1]; y < box.end[1]; ++y) {
       const T* const row = image + (z * extents[1] + y) * extents[2];

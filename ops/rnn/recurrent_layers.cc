@@ -123,8 +123,9 @@ struct Extents {
     });
   }
   Extents(const RnnParameters& param, const TShape& data) : Extents(param, data[2]) {
-    steps = data[0];
     batch = data[1];
+    // Without samples there is nothing to do, however many steps there are.
+    steps = batch > 0 ? data[0] : 0;
   }
 
   index_t Rows() const { return steps * batch; }

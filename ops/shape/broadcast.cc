@@ -19,6 +19,7 @@ using ops_internal::AxisPositions;
 using ops_internal::Move;
 using ops_internal::MoveCall;
 using ops_internal::MoveProperty;
+using ops_internal::MoveZeros;
 using ops_internal::RegisterMove;
 using ops_internal::StridedView;
 
@@ -49,6 +50,7 @@ void Repeat(const TBlob& from, const Dimensions& dimensions, const TBlob& to, Op
 void SumCopies(const TBlob& from, const Dimensions& dimensions, const TBlob& to, OpReqType req,
                const OpContext& context) {
   if (req == kNullOp) return;
+  if (from.Size() == 0) return MoveZeros(to, req, context);
   static const auto sum = ops_internal::MakeReduceFunction<ops_internal::SumReducer>();
   // Neighbours of one kind are one dimension.
   Dimensions merged;

@@ -588,7 +588,8 @@ TEST(RandomParametersTest, CallsThatOnceFailedAreRefusedOrFinish) {
       {"softmin", {}, {{5, 2147483647, 2, 4, 0}}},
       {"BatchNorm", {}, {{2147483648, 17, 3, 0, 1}, {17}, {17}, {17}, {17}}},
       {"SoftmaxOutput", {{"multi_output", "True"}}, {{17, 2147483648, 3, 1, 0, 0}, {17, 0}}},
-      // Many matrices without elements.
+      {"InstanceNorm", {}, {{2147483648, 1, 3, 0}, {1}, {1}}},
+      // Many matrices, images or steps without elements.
       {"_linalg_gelqf", {}, {{2147483648, 0, 3}}},
       {"_linalg_inverse", {}, {{2147483648, 0, 0}}},
       {"_linalg_potrf", {}, {{2147483648, 0, 0}}},
@@ -601,6 +602,22 @@ TEST(RandomParametersTest, CallsThatOnceFailedAreRefusedOrFinish) {
       {"_contrib_interleaved_matmul_selfatt_qk",
        {{"heads", "2"}},
        {{0, 4294967296, kMost / 6 * 6}}},
+      {"Deconvolution", {{"kernel", "(2, 2)"}, {"num_filter", "4"}}, {{2147483648, 3, 0, 5}, {}}},
+      {"UpSampling",
+       {{"num_args", "2"}, {"num_filter", "1"}, {"sample_type", "bilinear"}, {"scale", "2"}},
+       {{2147483648, 1, 4, 0}, {1, 1, 4, 4}}},
+      {"UpSampling",
+       {{"num_args", "1"}, {"sample_type", "nearest"}, {"scale", "2"}},
+       {{2147483648, 65536, 4, 0}}},
+      {"RNN",
+       {{"mode", "lstm"}, {"num_layers", "1"}, {"state_size", "2"}},
+       {{2147483648, 0, 3}, {56}, {1, 0, 2}, {1, 0, 2}}},
+      // Windows over images without elements.
+      {"Pooling", {{"global_pool", "True"}}, {{65536, 1, 65536, 0}}},
+      {"Pooling", {{"global_pool", "True"}}, {{2, 2, 0, 4294967296, kMost}}},
+      {"Pooling", {{"global_pool", "True"}}, {{0, 1, 4294967296, kMost}}},
+      {"Pooling_v1", {{"global_pool", "True"}}, {{0, 0, kMost, 1}}},
+      {"_pick_maxima", {{"global_pool", "True"}}, {{65536, 1, 65536, 0}, {65536, 1, 65536, 0}}},
       // Errors that did not name the operator.
       {"LogisticRegressionOutput", {}, {{5, kMost, 3}, {5, kMost}}},
       {"reshape_like", {{"lhs_end", "1"}}, {{2, 8, 1, 5, 5, 2}, {8, 2, 3, 17, 3}}},
@@ -617,6 +634,7 @@ TEST(RandomParametersTest, CallsThatOnceFailedAreRefusedOrFinish) {
       {"pick", {{"axis", "1"}}, {{0, 2, 4, kMost}, {0, 4, kMost}}},
       {"dot", {}, {{0, 0}, {0, 4294967296, kMost}}},
       {"SequenceReverse", {}, {{2, 0, 4294967296, kMost}}},
+      {"tile", {{"reps", "(2, 4, 38, 3)"}}, {{3, 4, 0, 0, 0}}},
       {"repeat", {{"repeats", "2"}}, {TShape(std::vector<index_t>{})}},
       // The label -0.5 of no class.
       {"softmax_cross_entropy", {}, {{1, 0}, {1}}},

@@ -777,6 +777,13 @@ class Products {
   PlaneWindow planes_{};
 };
 
+/// Returns a geometry with an empty batch if neither images nor results have elements, since there
+/// may be many of them.
+ConvolutionGeometry WithoutEmptyImages(ConvolutionGeometry geometry) {
+  if (Volume(geometry.image) == 0 && Volume(geometry.positions) == 0) geometry.batch = 0;
+  return geometry;
+}
+
 template <typename Body>
 void WithProducts(const ConvolutionGeometry& geometry, DType dtype, ConvolutionMemory* memory,
                   const Body& body) {
@@ -788,6 +795,9 @@ void WithProducts(const ConvolutionGeometry& geometry, DType dtype, ConvolutionM
 }
 
 }  // namespace
+
+ConvolutionLoops::ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype)
+    : geometry_(WithoutEmptyImages(geometry)), dtype_(dtype) {}
 
 void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& products) {
   memory_ = {.measures = true};
@@ -835,8 +845,9 @@ void ConvolutionLoops::Pack(const void* columns, OpReqType req, void* image) {
 
 void SumByChannel(const TBlob& data, OpReqType req, const TBlob& sums) {
   if (req == kNullOp) return;
-  const index_t batch = data.shape_[0], channels = data.shape_[1];
+  const index_t channels = data.shape_[1];
   const index_t positions = data.shape_.ProdShape(2, data.shape_.ndim());
+  const index_t batch = positions > 0 ? data.shape_[0] : 0;
   const DType dtype = data.type_flag_;
   ParallelFor(channels, StepsPerTask(batch * positions), [&](index_t begin, index_t end) {
     constexpr index_t kBlock = 1024;

@@ -42,8 +42,7 @@ struct ConvolutionMemory {
 /// neither on the number of threads nor on the workspace.
 class ConvolutionLoops {
  public:
-  ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype)
-      : geometry_(geometry), dtype_(dtype) {}
+  ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype);
 
   /// Calls `products`, which calls the members below, twice: they first tell how much workspace
   /// they need, and then compute.
