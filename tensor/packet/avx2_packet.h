@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "tessera/base/float16.h"
-#include "tessera/tensor/device/instruction_set.h"
+#include "tessera/tensor/device/runs_avx2.h"
 #include "tessera/tensor/packet/packet.h"
 
 /// AVX2 packets: packets of 32 bytes for programs that are compiled for the x86-64 baseline, whose
@@ -21,22 +21,6 @@
 /// machine. An operation becomes one instruction if it is inlined into a loop for AVX2, elsewhere
 /// two.
 namespace tessera {
-
-/// Defined as 1 if this build has AVX2 packets: a build for the baseline by GCC 12 or later. Other
-/// builds have Eigen's own packets of that size, or none.
-#if defined(__x86_64__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__AVX__) && \
-    !defined(__CUDACC__)
-#define TESSERA_HAS_AVX2_PACKETS 1
-/// Marks a loop over AVX2 packets.
-#define TESSERA_AVX2_LOOP __attribute__((target("avx2"), noinline))
-/// Marks a function that only loops over AVX2 packets call.
-#define TESSERA_IN_AVX2_LOOP __attribute__((target("avx2"), always_inline)) inline
-#else
-#define TESSERA_HAS_AVX2_PACKETS 0
-#define TESSERA_AVX2_LOOP
-#define TESSERA_IN_AVX2_LOOP inline
-#endif
-
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The base of functors whose PacketMap uses only those functions of pk that this header has.
@@ -71,18 +55,6 @@ template <typename T>
 inline constexpr bool kHasAvx2PacketsOf = TESSERA_HAS_AVX2_PACKETS &&
                                           (std::same_as<T, float> || std::same_as<T, double> ||
                                            std::same_as<T, half_t>);
-
-/// Returns whether loops that fit AVX2 packets run over them: this build has such packets, the
-/// machine has the instructions of InstructionSet::kAvx2, and TESSERA_INSTRUCTION_SET allows them.
-/// Throws the errors of UsedInstructionSet.
-inline bool RunsAvx2() {
-#if TESSERA_HAS_AVX2_PACKETS
-  static const bool runs = UsedInstructionSet() != InstructionSet::kBaseline;
-  return runs;
-#else
-  return false;
-#endif
-}
 
 #if TESSERA_HAS_AVX2_PACKETS
 
