@@ -17,6 +17,7 @@
 #include "tessera/tensor/expr/cost.h"
 #include "tessera/tensor/expr/element_group.h"
 #include "tessera/tensor/expr/operand.h"
+#include "tessera/tensor/functors/functor_packets.h"
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/functors/reducers.h"
 

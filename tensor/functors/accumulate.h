@@ -5,8 +5,10 @@
 #include <type_traits>
 
 #include "tessera/base/dtype.h"
+#include "tessera/tensor/functors/functor_packets.h"
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/functors/reducers.h"
+#include "tessera/tensor/functors/wide_functor.h"
 #include "tessera/tensor/packet/avx2_packet.h"
 #include "tessera/tensor/packet/packet.h"
 

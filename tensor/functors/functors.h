@@ -6,11 +6,10 @@
 #include <limits>
 #include <type_traits>
 
+#include "tessera/base/host_device.h"
 #include "tessera/tensor/functors/real_functors.h"
-#include "tessera/tensor/packet/avx2_packet.h"
-#include "tessera/tensor/packet/half_packet.h"
-#include "tessera/tensor/packet/packet.h"
-#include "tessera/tensor/packet/packet_math.h"
+#include "tessera/tensor/functors/wide_functor.h"
+#include "tessera/tensor/packet/packet_concepts.h"
 
 /// Functors: trivial structs with a static Map for single elements, callable on host and device.
 /// Many have a static PacketMap over Eigen packets as well. Any struct with a Map can be used in
@@ -32,8 +31,10 @@
 /// sooner: `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
 ///
 /// This header has arithmetic, comparisons, rounding and the like; real_functors.h has the rest.
-/// Sums, differences, products, quotients, squares, negatives and absolute values of integers wrap
-/// around. An integer divided by 0 gives 0, and so does an integer modulo 0.
+/// Both compile without packets: functor_packets.h defines the packet forms, and files that
+/// evaluate expressions include it. Sums, differences, products, quotients, squares, negatives and
+/// absolute values of integers wrap around. An integer divided by 0 gives 0, and so does an integer
+/// modulo 0.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -54,9 +55,7 @@ struct plus : StepwiseFunctor {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) + static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::padd(a, b);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Computes a - b.
@@ -66,9 +65,7 @@ struct minus : StepwiseFunctor {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) - static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::psub(a, b);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Computes a * b.
@@ -78,9 +75,7 @@ struct mul : StepwiseFunctor {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) * static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::pmul(a, b);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Computes a / b, cut off towards 0 for integers. An integer divided by 0 gives 0. The least
@@ -98,9 +93,7 @@ struct div : StepwiseFunctor {
     return static_cast<T>(a / b);
   }
   template <FloatingPacket P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::pdiv(a, b);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Computes a modulo b: a - floor(a / b) * b, which has the sign of b, as in Python and NumPy. It
@@ -136,9 +129,7 @@ struct right : StepwiseFunctor {
     return b;
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P&, const P& b) {
-    return b;
-  }
+  TESSERA_HD static P PacketMap(const P&, const P& b);
 };
 
 /// Returns a.
@@ -148,9 +139,7 @@ struct identity : StepwiseFunctor {
     return a;
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return a;
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Computes -a; the negative of 0.0 is -0.0.
@@ -160,13 +149,7 @@ struct negation : StepwiseFunctor {
     return static_cast<T>(-static_cast<WrapsIn<T>>(a));
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (FloatingPacket<P>) {
-      return pk::pxor(a, packet_math::Set<P>(-0.0));  // AVX's pnegate, 0 - a, loses -0
-    } else {
-      return pk::pnegate(a);
-    }
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Returns the larger operand; NaN if either is NaN.
@@ -177,9 +160,7 @@ struct maximum : StepwiseFunctor {
     return is_nan | is_larger ? a : b;
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::pselect(pk::pcmp_eq(a, a), pk::pselect(pk::pcmp_lt(b, a), a, b), a);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns the smaller operand; NaN if either is NaN.
@@ -190,9 +171,7 @@ struct minimum : StepwiseFunctor {
     return is_nan | is_smaller ? a : b;
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::pselect(pk::pcmp_eq(a, a), pk::pselect(pk::pcmp_lt(a, b), a, b), a);
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Limits a to [low, high]: low where a < low, high where a > high, and NaN where a is NaN.
@@ -204,9 +183,7 @@ struct clamp : StepwiseFunctor {
     return below ? low : held;
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& low, const P& high) {
-    return pk::pselect(pk::pcmp_lt(a, low), low, pk::pselect(pk::pcmp_lt(high, a), high, a));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& low, const P& high);
 };
 
 /// Returns a where condition is not 0, else b. NaN is not 0.
@@ -216,17 +193,8 @@ struct blend : StepwiseFunctor {
     return condition != T(0) ? a : b;
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& condition, const P& a, const P& b) {
-    return pk::pselect(pk::pcmp_eq(condition, pk::pzero(condition)), b, a);
-  }
+  TESSERA_HD static P PacketMap(const P& condition, const P& a, const P& b);
 };
-
-/// Returns 1 in the lanes where the mask is set, else 0.
-template <typename P>
-TESSERA_HD P OneWhere(const P& mask) {
-  using Scalar = typename pk::unpacket_traits<P>::type;
-  return pk::pand(mask, pk::pset1<P>(Scalar(1)));
-}
 
 /// Returns 1 where a == b, else 0. The result is 0 where either is NaN.
 struct eq : StepwiseFunctor {
@@ -235,9 +203,7 @@ struct eq : StepwiseFunctor {
     return a == b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return OneWhere(pk::pcmp_eq(a, b));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns 1 where a < b, else 0. The result is 0 where either is NaN.
@@ -247,9 +213,7 @@ struct lt : StepwiseFunctor {
     return a < b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return OneWhere(pk::pcmp_lt(a, b));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns 1 where a <= b, else 0. The result is 0 where either is NaN.
@@ -259,9 +223,7 @@ struct le : StepwiseFunctor {
     return a <= b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return OneWhere(pk::pcmp_le(a, b));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns 1 where a > b, else 0. The result is 0 where either is NaN.
@@ -271,9 +233,7 @@ struct gt : StepwiseFunctor {
     return a > b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return OneWhere(pk::pcmp_lt(b, a));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns 1 where a >= b, else 0. The result is 0 where either is NaN.
@@ -283,9 +243,7 @@ struct ge : StepwiseFunctor {
     return a >= b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return OneWhere(pk::pcmp_le(b, a));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Returns 1 where a != b, else 0. The result is 1 where either is NaN.
@@ -295,9 +253,7 @@ struct ne : StepwiseFunctor {
     return a != b ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)), pk::pcmp_eq(a, b));
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Combines the bits of two integers by "and". For floating-point values it returns 1 where neither
@@ -313,15 +269,7 @@ struct bit_and : StepwiseFunctor {
     }
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    if constexpr (FloatingPacket<P>) {
-      const P zero = pk::pzero(a);
-      return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)),
-                         pk::por(pk::pcmp_eq(a, zero), pk::pcmp_eq(b, zero)));
-    } else {
-      return pk::pand(a, b);
-    }
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Combines the bits of two integers by "or". For floating-point values it returns 1 where an
@@ -337,15 +285,7 @@ struct bit_or : StepwiseFunctor {
     }
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a, const P& b) {
-    if constexpr (FloatingPacket<P>) {
-      const P zero = pk::pzero(a);
-      return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)),
-                         pk::pand(pk::pcmp_eq(a, zero), pk::pcmp_eq(b, zero)));
-    } else {
-      return pk::por(a, b);
-    }
-  }
+  TESSERA_HD static P PacketMap(const P& a, const P& b);
 };
 
 /// Computes a * a.
@@ -355,9 +295,7 @@ struct square : StepwiseFunctor {
     return mul::Map(a, a);
   }
   template <typename P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return pk::pmul(a, a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 /// mshadow's name for square.
 using sqr = square;
@@ -369,9 +307,7 @@ struct square_root : StepwiseFunctor {
     return static_cast<T>(std::sqrt(ToReal(a)));
   }
   template <FloatingPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::SquareRoot(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// mshadow's name for square_root.
@@ -384,9 +320,7 @@ struct rcp : StepwiseFunctor {
     return div::Map(T(1), a);
   }
   template <FloatingPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return pk::pdiv(packet_math::Set<P>(1), a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Rounds down to an integer.
@@ -400,9 +334,7 @@ struct floor {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Floor(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Rounds up to an integer.
@@ -416,9 +348,7 @@ struct ceil {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Ceil(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Rounds to the nearest integer, ties to the one with the larger magnitude.
@@ -432,9 +362,7 @@ struct round {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Round(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Rounds to an integer towards 0.
@@ -448,9 +376,7 @@ struct trunc {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Trunc(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Computes max(a, 0); NaN stays NaN.
@@ -460,9 +386,7 @@ struct relu : StepwiseFunctor {
     return a < T(0) ? T(0) : a;
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return pk::pandnot(a, pk::pcmp_lt(a, pk::pzero(a)));
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Returns 1 where a > 0, else 0. This is the derivative of relu, from its input or its output.
@@ -472,10 +396,7 @@ struct relu_grad : StepwiseFunctor {
     return a > T(0) ? T(1) : T(0);
   }
   template <ComparesPackets P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    using Scalar = typename pk::unpacket_traits<P>::type;
-    return pk::pand(pk::pcmp_lt(pk::pzero(a), a), pk::pset1<P>(Scalar(1)));
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// Computes |a|. The absolute value of either zero is +0. The absolute value of the least integer
@@ -490,9 +411,7 @@ struct abs : StepwiseFunctor {
     }
   }
   template <FloatingPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return pk::pabs(a);
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 /// C has the name `fabs` for `abs` of a floating-point value.
 using fabs = abs;
@@ -507,10 +426,7 @@ struct sign : StepwiseFunctor {
     return a > T(0) ? T(1) : a;
   }
   template <FloatingPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    const P zero = pk::pzero(a), one = packet_math::Set<P>(1), less = packet_math::Set<P>(-1);
-    return pk::pselect(pk::pcmp_lt(zero, a), one, pk::pselect(pk::pcmp_lt(a, zero), less, a));
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 }  // namespace op

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/functors/functor_packets.h"
 #include "tessera/tensor/functors/reducers.h"
 #include "tessera/tensor/testing/test_values.h"
 

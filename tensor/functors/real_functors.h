@@ -5,16 +5,15 @@
 #include <limits>
 #include <type_traits>
 
-#include "tessera/tensor/packet/gamma_packet_math.h"
+#include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
+#include "tessera/tensor/functors/wide_functor.h"
 #include "tessera/tensor/packet/math_array_kernels.h"
-#include "tessera/tensor/packet/packet.h"
-#include "tessera/tensor/packet/packet_math.h"
-#include "tessera/tensor/packet/power_packet_math.h"
+#include "tessera/tensor/packet/packet_concepts.h"
 #include "tessera/tensor/packet/special_functions.h"
-#include "tessera/tensor/packet/trigonometric_packet_math.h"
 
 /// Elementary and special functions as functors: exponentials, logarithms, trigonometric functions
-/// and functions made of them.
+/// and functions made of them. real_functor_packets.h defines their packet forms.
 ///
 /// float and the 16-bit types are computed in float. double and integers are computed in double,
 /// and results for integers are cut off to integers. Errors are those of the C library (at most 4
@@ -38,8 +37,8 @@ TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
 }
 
-namespace packet_math = tensor_internal::packet_math;
 using tensor_internal::ArrayOperand;
+using tensor_internal::PacketElement;
 using tensor_internal::PacketTraits;
 using tensor_internal::PrefetchList;
 using tensor_internal::ScaleOrOffset;
@@ -53,11 +52,26 @@ template <typename T>
 concept ArrayKernelElement = tensor_internal::kUsesArrayKernels &&
     (std::is_same_v<T, float> || std::is_same_v<T, double>);
 
-/// True if functions of T have a packet form. Map then computes one lane of it, so that an element
-/// alone has the same bits as among others.
+/// Returns true if functions of T have a packet form. Map then computes one lane of it, so that an
+/// element alone has the same bits as among others.
 template <typename T>
-inline constexpr bool kInLanes = PacketTraits<T>::kVectorizable &&
-                                 (std::is_same_v<T, float> || std::is_same_v<T, double>);
+constexpr bool HasLanes() {
+  if constexpr (!std::is_same_v<T, float> && !std::is_same_v<T, double>) {
+    return false;
+  } else if constexpr (ArrayKernelElement<T>) {
+    return true;
+  } else {
+    return PacketTraits<T>::kVectorizable;
+  }
+}
+template <typename T>
+inline constexpr bool kInLanes = HasLanes<T>();
+
+/// Computes one element in a packet; in real_functor_packets.h.
+template <typename Op, typename T>
+T LaneOfPacket(T a);
+template <typename Op, typename T>
+T LaneOfPacket(T a, T b);
 
 /// Applies Op to one element.
 template <typename Op, typename T>
@@ -66,8 +80,7 @@ inline T OneLane(T a) {
     Op::ArrayKernel(&a, &a, index_t{1});
     return a;
   } else {
-    using P = typename PacketTraits<T>::type;
-    return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
+    return LaneOfPacket<Op>(a);
   }
 }
 /// Applies Op to one pair of elements.
@@ -77,31 +90,8 @@ inline T OneLane(T a, T b) {
     Op::ArrayKernel(ArrayOperand<T>{&a}, ArrayOperand<T>{&b}, &a, index_t{1});
     return a;
   } else {
-    using P = typename PacketTraits<T>::type;
-    return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a), pk::pset1<P>(b))));
+    return LaneOfPacket<Op>(a, b);
   }
-}
-
-/// Applies Op to a packet by its array kernel.
-template <typename Op, typename P>
-inline P PacketThroughArrayKernel(const P& a) {
-  using T = typename pk::unpacket_traits<P>::type;
-  constexpr index_t kSize = PacketTraits<T>::kSize;
-  alignas(64) T lanes[static_cast<size_t>(kSize)];
-  pk::pstore(lanes, a);
-  Op::ArrayKernel(lanes, lanes, kSize);
-  return pk::pload<P>(lanes);
-}
-/// Applies Op to a pair of packets by its array kernel.
-template <typename Op, typename P>
-inline P PacketThroughArrayKernel(const P& a, const P& b) {
-  using T = typename pk::unpacket_traits<P>::type;
-  constexpr index_t kSize = PacketTraits<T>::kSize;
-  alignas(64) T first[static_cast<size_t>(kSize)], second[static_cast<size_t>(kSize)];
-  pk::pstore(first, a);
-  pk::pstore(second, b);
-  Op::ArrayKernel(ArrayOperand<T>{first}, ArrayOperand<T>{second}, first, kSize);
-  return pk::pload<P>(first);
 }
 
 /// The costs of functions beyond arithmetic, in the unit of cost.h, about 0.09 ns of one core.
@@ -127,13 +117,7 @@ struct CostlyFunctor {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (ArrayKernelElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughArrayKernel<Function>(a);
-    } else {
-      return Function::OfPacket(a);
-    }
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 /// ArrayKernelElement for functions that have array kernels for float alone, which compute in
@@ -141,13 +125,22 @@ struct CostlyFunctor {
 template <typename T>
 concept FloatArrayKernelElement = ArrayKernelElement<T> && std::is_same_v<T, float>;
 
-/// True if a function with array kernels for float alone has a packet form for T. A build without
-/// array kernels has one only if packets of double have more than two lanes, since fewer gain
-/// nothing.
+/// Returns true if a function with array kernels for float alone has a packet form for T. A build
+/// without array kernels has one only if packets of double have more than two lanes, since fewer
+/// gain nothing.
 template <typename T>
-inline constexpr bool kInWideLanes = FloatArrayKernelElement<T> ||
-                                     (kInLanes<T> && std::is_same_v<T, float> &&
-                                      packet_math::kManyWideLanes);
+constexpr bool HasWideLanes() {
+  if constexpr (!std::is_same_v<T, float>) {
+    return false;
+  } else if constexpr (ArrayKernelElement<T>) {
+    return true;
+  } else {
+    using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    return PacketTraits<T>::kVectorizable && PacketTraits<Wide>::kSize > 2;
+  }
+}
+template <typename T>
+inline constexpr bool kInWideLanes = HasWideLanes<T>();
 
 /// The base of an expensive functor that has array kernels for float alone; otherwise it is like
 /// CostlyFunctor.
@@ -166,10 +159,7 @@ struct CostlyFloatFunctor {
     }
   }
   template <RealPacket P>
-  requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
-      const P& a) {
-    return CostlyFunctor<Function>::PacketMap(a);
-  }
+  requires kInWideLanes<PacketElement<P>> TESSERA_HD static P PacketMap(const P& a);
 };
 
 // Macros define the members of these functors, since a template takes no function template.
@@ -180,13 +170,11 @@ struct CostlyFloatFunctor {
   TESSERA_HD static Real OfNumber(Real a) {  \
     return expression;                       \
   }
-/// Defines a functor's OfPacket and ArrayKernel: the function of packet_math.h called Name, and its
-/// array kernels for types that satisfy Element.
+/// Declares a functor's OfPacket, the function of packet_math.h called Name, and defines its
+/// ArrayKernel for types that satisfy Element.
 #define TESSERA_DEFINE_KERNELS(Name, Element)                                              \
   template <typename P>                                                                    \
-  TESSERA_HD static P OfPacket(const P& a) {                                               \
-    return packet_math::Name(a);                                                           \
-  }                                                                                        \
+  TESSERA_HD static P OfPacket(const P& a);                                                \
   template <Element T>                                                                     \
   static void ArrayKernel(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}, \
                           PrefetchList ahead = {}) {                                       \
@@ -209,14 +197,7 @@ struct power {
     }
   }
   template <RealPacket P>
-  requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
-      const P& a, const P& b) {
-    if constexpr (ArrayKernelElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughArrayKernel<power>(a, b);
-    } else {
-      return packet_math::Power(a, b);
-    }
-  }
+  requires kInWideLanes<PacketElement<P>> TESSERA_HD static P PacketMap(const P& a, const P& b);
   template <FloatArrayKernelElement T>
   static void ArrayKernel(ArrayOperand<T> a, ArrayOperand<T> b, T* out, index_t count) {
     tensor_internal::PowerArrayKernel(a, b, out, count);
@@ -434,9 +415,7 @@ struct softsign : WideFunctor {
     }
   }
   template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    return pk::pdiv(a, pk::padd(packet_math::Set<P>(1), pk::pabs(a)));
-  }
+  TESSERA_HD static P PacketMap(const P& a);
 };
 
 }  // namespace op

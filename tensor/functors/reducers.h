@@ -5,8 +5,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "tessera/base/host_device.h"
 #include "tessera/tensor/functors/functors.h"
-#include "tessera/tensor/packet/packet.h"
 
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {

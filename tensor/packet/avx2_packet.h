@@ -20,22 +20,7 @@
 /// The packets are written in the compiler's vector extensions, which mean the same on every
 /// machine. An operation becomes one instruction if it is inlined into a loop for AVX2, elsewhere
 /// two.
-namespace tessera {
-inline namespace TESSERA_ISA_NAMESPACE {
-
-/// The base of functors whose PacketMap uses only those functions of pk that this header has.
-struct WideFunctor {
-  static constexpr bool kHasAvx2Packet = true;  ///< see Avx2Packet
-};
-/// The base of functors whose PacketMap rounds at the same steps as Map, so that it gives the same
-/// results for packets of half_t.
-struct StepwiseFunctor : WideFunctor {
-  static constexpr bool kHasHalfPacket = true;  ///< see half_packet.h
-};
-
-}  // namespace TESSERA_ISA_NAMESPACE
-
-namespace tensor_internal {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A packet of 32 bytes of float or double; half_packet.h has that of half_t.
@@ -144,8 +129,7 @@ inline void FenceStreamed() {
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tensor_internal
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #if TESSERA_HAS_AVX2_PACKETS
 

@@ -3,13 +3,26 @@
 
 #include <cstdint>
 
-#include "tessera/base/dialect.h"
+#include "tessera/base/host_device.h"
 #include "tessera/tensor/packet/array_operand.h"
 #include "tessera/tensor/packet/internal/math_array_kernel_names.h"
 #include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
 
+/// Defined as 1 if this build leaves expensive functions to array kernels that are chosen at run
+/// time. Other builds compute them in packets of their own.
+#if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
+#define TESSERA_USES_ARRAY_KERNELS 1
+#else
+#define TESSERA_USES_ARRAY_KERNELS 0
+#endif
+
 namespace tessera::tensor_internal {
+
+inline namespace TESSERA_ISA_NAMESPACE {
+/// True if this build leaves expensive functions to array kernels.
+inline constexpr bool kUsesArrayKernels = TESSERA_USES_ARRAY_KERNELS;
+}  // namespace TESSERA_ISA_NAMESPACE
 
 /// Array kernels: the functions of packet_math.h over `count` numbers, out[i] = f(input.scale *
 /// in[i] + input.offset). They use the packets of UsedInstructionSet(), and its fused multiply-add.

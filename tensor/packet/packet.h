@@ -7,6 +7,7 @@
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
+#include "tessera/tensor/packet/packet_concepts.h"
 
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -38,9 +39,15 @@ inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize =
                                                         ? "SSE or NEON"
                                                         : "none";
 
-/// True if P is the packet of half_packet.h.
+/// The properties of a packet by which the concepts of packet_concepts.h are satisfied.
 template <typename P>
-inline constexpr bool kIsHalfPacket = false;
+struct PacketProperties {
+  /// The type of its elements.
+  using Element = typename pk::unpacket_traits<P>::type;
+  /// True if such packets can be compared.
+  static constexpr bool kCompares =
+      kIsHalfPacket<P> || static_cast<bool>(pk::packet_traits<Element>::HasCmp);
+};
 
 /// True if PacketInSteps has packets of T. Eigen 3.4 can neither gather nor reverse some packets of
 /// integers.
@@ -55,22 +62,6 @@ TESSERA_HD P PacketInSteps(const T* first, index_t step) {
   if (step == -1) return pk::preverse(pk::ploadu<P>(first - (kSize - 1)));
   return pk::pgather<T, P>(first, step);
 }
-
-}  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tensor_internal
-
-inline namespace TESSERA_ISA_NAMESPACE {
-
-/// Satisfied if packets of type P can be compared. A functor requires it for its packet form, and
-/// works element by element if it is missing.
-template <typename P>
-concept ComparesPackets = tensor_internal::kIsHalfPacket<P> ||
-    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
-
-}  // namespace TESSERA_ISA_NAMESPACE
-
-namespace tensor_internal {
-inline namespace TESSERA_ISA_NAMESPACE {
 
 template <typename T>
 struct ElementGroup;  // in element_group.h

@@ -24,30 +24,8 @@
 /// 1 ulp for gelu, pow and the gamma functions, which exist for float alone. The square root is
 /// correctly rounded. exp2 of an integer is exact, and so are log2, log10 and cbrt if their result
 /// is an integer. Infinities, NaN and zeros of either sign give the results of the C functions.
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
-
-/// Packets of float or double.
-template <typename P>
-concept RealPacket = std::same_as < typename pk::unpacket_traits<P>::type,
-float > || std::same_as<typename pk::unpacket_traits<P>::type, double>;
-
-/// Packets of float, double or half_t.
-template <typename P>
-concept FloatingPacket = RealPacket<P> || tensor_internal::kIsHalfPacket<P>;
-
-}  // namespace TESSERA_ISA_NAMESPACE
-
-namespace tensor_internal {
-inline namespace TESSERA_ISA_NAMESPACE {
-
-/// True if this build leaves expensive functions to array kernels that are chosen at run time.
-#if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
-inline constexpr bool kUsesArrayKernels = true;
-#else
-inline constexpr bool kUsesArrayKernels = false;
-#endif
-
 namespace packet_math {
 
 /// The element type of a packet.
@@ -858,9 +836,7 @@ inline P Cbrt(const P& x) {
 }
 
 }  // namespace packet_math
-
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tensor_internal
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_PACKET_PACKET_MATH_H_

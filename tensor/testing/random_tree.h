@@ -17,6 +17,7 @@
 #include "tessera/tensor/dense/dense.h"
 #include "tessera/tensor/dense/view.h"
 #include "tessera/tensor/expr/elementwise.h"
+#include "tessera/tensor/functors/functor_packets.h"
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/linalg/dot.h"
 #include "tessera/tensor/packet/packet_math.h"
