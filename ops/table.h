@@ -43,7 +43,7 @@ void RegisterRow(const TablePlace& place, std::string_view name, std::string des
 
 }  // namespace tessera::ops_internal
 
-/// The kind of device that the including file is compiled for (kernel.h: xpu).
+/// The kind of device that the including file is compiled for (xpu.h).
 #if defined(TESSERA_XPU_GPU)
 #define TESSERA_TABLE_DEVICE ::tessera::DeviceType::kGpu
 #else
