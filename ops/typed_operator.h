@@ -1,7 +1,6 @@
 #ifndef TESSERA_OPS_TYPED_OPERATOR_H_
 #define TESSERA_OPS_TYPED_OPERATOR_H_
 
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -49,9 +48,9 @@ bool RegisterTypedOperator(const TablePlace& place, std::string_view name,
 template <typename Dev>
 TBlob WorkspaceArray(const OpContext& context, size_t index, const TShape& shape, DType dtype,
                      Device device) {
-  const auto bytes = context.requested[index]->template get_space_typed<Dev, 1, uint8_t>(
-      Shape1(shape.Size() * DTypeSizeBytes(dtype)), context.get_stream<Dev>());
-  return TBlob(bytes.dptr_, shape, dtype, device);
+  void* const data = context.requested[index]->get_space_bytes(shape.Size() * DTypeSizeBytes(dtype),
+                                                               context.get_stream<Dev>());
+  return TBlob(data, shape, dtype, device);
 }
 
 /// Merges shapes that must be equal, each given with the name of its value. Throws what MergeShape

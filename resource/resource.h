@@ -62,12 +62,25 @@ class Resource {
   /// drawn. Throws Error(kFailedPrecondition) for another type of resource.
   virtual PhiloxState* GetRandomState() = 0;
 
+  /// Return workspace for an operation that enqueues its work on `stream`: GetSpaceBytes for the
+  /// CPU and GetSpaceBytesOnStream for a GPU. If `stream` is null, the fallback stream takes its
+  /// place.
+  void* get_space_bytes(int64_t size_bytes, const Stream<cpu>*) {
+    return GetSpaceBytes(size_bytes);
+  }
+  void* get_space_bytes(int64_t size_bytes, const Stream<gpu>* stream) {
+    if (stream == nullptr) stream = FallbackStream();
+    return stream == nullptr ? GetSpaceBytes(size_bytes)
+                             : GetSpaceBytesOnStream(size_bytes, stream->stream_);
+  }
+
   /// Return the workspace as a tensor of that shape. Throw what GetSpaceBytes throws.
   template <typename Dev, int N, typename T>
   Tensor<Dev, N, T> get_space_typed(const Shape<N>& shape, Stream<Dev>* stream) {
     CheckedSize size_bytes(static_cast<int64_t>(sizeof(T)));
     for (int i = 0; i < N; ++i) size_bytes = size_bytes * shape[i];
-    void* space = SpaceOn(stream, size_bytes.ValueOrThrow("Resource::get_space: size in bytes"));
+    void* space =
+        get_space_bytes(size_bytes.ValueOrThrow("Resource::get_space: size in bytes"), stream);
     return Tensor<Dev, N, T>(static_cast<T*>(space), shape, stream);
   }
   template <typename Dev, int N>
@@ -79,14 +92,6 @@ class Resource {
   template <typename Dev>
   Random<Dev> get_random(Stream<Dev>* stream) {
     return Random<Dev>(GetRandomState(), stream);
-  }
-
- private:
-  void* SpaceOn(const Stream<cpu>*, int64_t size_bytes) { return GetSpaceBytes(size_bytes); }
-  void* SpaceOn(const Stream<gpu>* stream, int64_t size_bytes) {
-    if (stream == nullptr) stream = FallbackStream();
-    return stream == nullptr ? GetSpaceBytes(size_bytes)
-                             : GetSpaceBytesOnStream(size_bytes, stream->stream_);
   }
 };
 
