@@ -448,7 +448,7 @@ def check_benchmarks(tree: Tree) -> Iterator[str]:
         builds = [tree.text(path) for path in tree.paths
                   if path.startswith(f"{component}/") and path.endswith("/BUILD")]
         if (not any("tessera_cc_benchmark(" in build for build in builds) and
-                f'"{component}",' not in whole):
+                f'"{component}": [' not in whole):
             yield f"{component} has no benchmark"
         elif not any(WORK.search(tree.text(path)) for path in tree.paths
                      if path.startswith(f"{component}/") and path.endswith("_benchmark.cc") or
