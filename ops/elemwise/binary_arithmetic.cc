@@ -8,6 +8,7 @@
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/reduce_function.h"
 #include "tessera/ops/loops/reducers.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

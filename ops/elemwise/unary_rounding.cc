@@ -5,6 +5,7 @@
 
 #include "tessera/ops/elemwise/unary.h"
 #include "tessera/ops/loops/map_function.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

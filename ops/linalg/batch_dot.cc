@@ -16,6 +16,7 @@
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

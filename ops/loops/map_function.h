@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "tessera/ops/kernel.h"
+#include "tessera/base/host_device.h"
 #include "tessera/ops/loops/map.h"
+#include "tessera/tensor/device/runs_avx2.h"
+#include "tessera/tensor/expr/cost.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/map_gpu.h"
 #endif

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/host_device.h"
 #include "tessera/ops/loops/map.h"
 #include "tessera/tensor/device/cuda_check.h"
 #include "tessera/tensor/device/cuda_launch.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/stream.h"
 
 // A map on a GPU: one kernel for each functor and type of computation. Included where nvcc
 // compiles.

@@ -10,6 +10,7 @@
 
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/map_function.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera::ops_internal {
 namespace {

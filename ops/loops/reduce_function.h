@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "tessera/ops/kernel.h"
+#include "tessera/base/host_device.h"
 #include "tessera/ops/loops/reduce.h"
+#include "tessera/tensor/device/runs_avx2.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/reduce_gpu.h"
 #endif

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "tessera/base/host_device.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/functors.h"
 
 /// Reducers: Identity<T>() is the reduction of nothing, Map(x) what an element contributes, and
 /// Combine(a, b) of two contributions or totals is commutative and associative but for rounding.

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
-#include "tessera/tensor/packet/avx2_packet.h"
+#include "tessera/tensor/device/runs_avx2.h"
 
 /// Loops over the elements of a row, of which the compiler makes vectors. Included by files that
 /// the build compiles with -O3.

@@ -10,6 +10,7 @@
 // (samples, 1). Types: float32, float64, float16, bfloat16; the label has data's type.
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

@@ -11,6 +11,7 @@
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

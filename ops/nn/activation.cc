@@ -16,6 +16,7 @@
 #include "tessera/ops/loops/formula_property.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/kernel.h"
+#include "tessera/ops/register_operator.h"
 #include "tessera/ops/windows/convolution_parameters.h"
 #include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)

@@ -12,6 +12,9 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/xpu.h"
+#include "tessera/tensor/functors.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {

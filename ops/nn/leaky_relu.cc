@@ -21,6 +21,9 @@
 #include "tessera/ops/loops/reduce_function.h"
 #include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/xpu.h"
+#include "tessera/tensor/functors.h"
+#include "tessera/tensor/random.h"
 #if !defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/row_loop.h"
 #endif

@@ -17,12 +17,13 @@
 #include <optional>
 
 #include "tessera/ops/gradient_formula.h"
-#include "tessera/ops/kernel.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/expr/cost.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

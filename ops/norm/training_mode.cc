@@ -3,6 +3,7 @@
 // Shapes: any; out like data, which has gradient 0. Types: float32, float64, float16, bfloat16.
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

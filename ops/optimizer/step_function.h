@@ -13,7 +13,7 @@
 #include "tessera/base/host_device.h"
 #include "tessera/ops/optimizer/step.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/device/runs_avx2.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/map_gpu.h"
 #endif

@@ -38,7 +38,8 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

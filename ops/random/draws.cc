@@ -29,9 +29,12 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/kernel.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/xpu.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/philox.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "tessera/ops/typed_operator.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {

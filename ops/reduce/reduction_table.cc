@@ -3,6 +3,7 @@
 #include "tessera/ops/loops/reduce_function.h"
 #include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/reduce/reductions.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

@@ -14,6 +14,7 @@
 #include "tessera/ops/loops/reduce_function.h"
 #include "tessera/ops/loops/reducers.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {

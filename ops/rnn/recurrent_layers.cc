@@ -34,8 +34,10 @@
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/device/scratch.h"
+#include "tessera/tensor/expr/cost.h"
+#include "tessera/tensor/functors.h"
 #include "tessera/tensor/linalg/gemm.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tessera/ops/loops/row_loop.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/functors.h"
 
 /// The cells of recurrent networks: one step of one sample, forward and backward. `gates` is the
 /// number of matrices' blocks for each unit, `kept` that of the blocks that Forward keeps for

@@ -9,6 +9,7 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/tensor/functors.h"
 
 namespace tessera {
 namespace {
