@@ -70,8 +70,8 @@ def tessera_operator_family(
 
     Args:
       name: the family's name, that of its folder.
-      operators: {operator: its libraries besides //ops:kernel}.
-      tables: {table of operators: its libraries besides //ops:kernel}.
+      operators: {operator: its libraries}.
+      tables: {table of operators: its libraries}.
       gpu: those of them that nvcc compiles too; the others run on the CPU alone.
       row_deps: libraries that the rows share, besides //ops/testing:operator_row.
       parts: families in folders below this one, which belong to it.
@@ -79,9 +79,9 @@ def tessera_operator_family(
         own families call each other and leave it empty.
     """
     for operator, deps in operators.items():
-        _operator(operator, operator in gpu, [], ["//ops:kernel"] + deps)
+        _operator(operator, operator in gpu, [], deps)
     for table, deps in tables.items():
-        _operator(table, table in gpu, _TABLE_COPTS, ["//ops:kernel"] + deps)
+        _operator(table, table in gpu, _TABLE_COPTS, deps)
     sources = operators.keys() + tables.keys()
     tessera_cc_library(
         name = name,
