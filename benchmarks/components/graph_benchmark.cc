@@ -8,7 +8,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes/memory_plan.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {

@@ -9,7 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/kernel.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 
 namespace tessera::graph {
 

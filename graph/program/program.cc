@@ -1,4 +1,4 @@
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 
 #include <algorithm>
 #include <map>

@@ -10,7 +10,7 @@
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
 #include "tessera/graph/passes/memory_plan.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tessera/graph/passes/constants.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/symbol/executor.h"
 

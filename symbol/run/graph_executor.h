@@ -9,7 +9,7 @@
 
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/run/fixed_values.h"
 #include "tessera/symbol/run/step_runner.h"

@@ -7,7 +7,7 @@
 
 #include "tessera/engine/engine.h"
 #include "tessera/graph/passes/memory_plan.h"
-#include "tessera/graph/program/program.h"
+#include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
 
 namespace tessera::symbol_internal {

@@ -1,4 +1,4 @@
-#include "tessera/symbol/show/graphviz.h"
+#include "tessera/symbol/graphviz.h"
 
 #include <string_view>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tessera/symbol/show/summary.h"
+#include "tessera/symbol/summary.h"
 
 #include <algorithm>
 #include <string_view>

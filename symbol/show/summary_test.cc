@@ -1,4 +1,4 @@
-#include "tessera/symbol/show/summary.h"
+#include "tessera/symbol/summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/symbol/show/graphviz.h"
+#include "tessera/symbol/graphviz.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {

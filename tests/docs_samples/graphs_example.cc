@@ -10,7 +10,7 @@
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/op.h"
-#include "tessera/symbol/show/summary.h"
+#include "tessera/symbol/summary.h"
 #include "tessera/symbol/symbol.h"
 
 using namespace tessera;  // NOLINT

@@ -1,5 +1,5 @@
-#ifndef TESSERA_SYMBOL_SHOW_GRAPHVIZ_H_
-#define TESSERA_SYMBOL_SHOW_GRAPHVIZ_H_
+#ifndef TESSERA_SYMBOL_GRAPHVIZ_H_
+#define TESSERA_SYMBOL_GRAPHVIZ_H_
 
 #include <map>
 #include <string>
@@ -24,4 +24,4 @@ std::string ToGraphviz(const Symbol& symbol, const GraphvizOptions& options = {}
 
 }  // namespace tessera
 
-#endif  // TESSERA_SYMBOL_SHOW_GRAPHVIZ_H_
+#endif  // TESSERA_SYMBOL_GRAPHVIZ_H_

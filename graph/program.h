@@ -1,5 +1,5 @@
-#ifndef TESSERA_GRAPH_PROGRAM_PROGRAM_H_
-#define TESSERA_GRAPH_PROGRAM_PROGRAM_H_
+#ifndef TESSERA_GRAPH_PROGRAM_H_
+#define TESSERA_GRAPH_PROGRAM_H_
 
 #include <cstdint>
 #include <functional>
@@ -118,4 +118,4 @@ Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& sha
 
 }  // namespace tessera::graph
 
-#endif  // TESSERA_GRAPH_PROGRAM_PROGRAM_H_
+#endif  // TESSERA_GRAPH_PROGRAM_H_

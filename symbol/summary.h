@@ -1,5 +1,5 @@
-#ifndef TESSERA_SYMBOL_SHOW_SUMMARY_H_
-#define TESSERA_SYMBOL_SHOW_SUMMARY_H_
+#ifndef TESSERA_SYMBOL_SUMMARY_H_
+#define TESSERA_SYMBOL_SUMMARY_H_
 
 #include <cstdint>
 #include <map>
@@ -56,4 +56,4 @@ std::string PrintSummary(const Symbol& symbol, const std::map<std::string, TShap
 
 }  // namespace tessera
 
-#endif  // TESSERA_SYMBOL_SHOW_SUMMARY_H_
+#endif  // TESSERA_SYMBOL_SUMMARY_H_
