@@ -70,14 +70,15 @@ void CopyAttributes(const Node& node, Node* variable) {
 
 void StateInitializers(const Node& node) {
   const OperatorProperty& property = *node.property;
-  std::vector<std::string> arguments(node.inputs.size());
-  if (!property.MutatedInputs().empty()) arguments = property.ListArguments();
+  std::vector<std::string> names;  // none without running means and variances
+  if (!property.MutatedInputs().empty()) names = property.ListArguments();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     Node& input = *node.inputs[i].node;
     if (!input.is_variable()) continue;
-    if (arguments[i] == "moving_mean" || arguments[i] == "moving_avg") {
+    const std::string_view name = names.empty() ? std::string_view() : names[i];
+    if (name == "moving_mean" || name == "moving_avg") {
       input.attributes.emplace("__init__", R"(["zero", {}])");
-    } else if (arguments[i] == "moving_var") {
+    } else if (name == "moving_var") {
       input.attributes.emplace("__init__", R"(["one", {}])");
     } else if (const auto value = property.InitialValue(static_cast<int>(i))) {
       input.attributes.emplace("__init__",
