@@ -59,7 +59,8 @@ class TShape {
 
   /// The product of the extents in [begin, end); all of them must be known. If it does not fit in
   /// 63 bits, an extent of 0 outside of [begin, end) makes it 0, since such an array has no
-  /// elements anywhere. Throws Error(kInvalidArgument) otherwise.
+  /// elements anywhere: its result then serves for offsets and counts only, never as an extent to
+  /// compare. Throws Error(kInvalidArgument) otherwise.
   index_t ProdShape(int begin, int end) const;
 
   /// The shape as a static one. Throws Error(kInvalidArgument) unless ndim() == N.

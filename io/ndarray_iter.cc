@@ -57,8 +57,9 @@ NDArrayIter::NDArrayIter(const NamedArrays& data, const NamedArrays& label,
 
 void NDArrayIter::CopyRows(int array, std::span<const index_t> examples, void* rows) const {
   const TBlob source = arrays_[static_cast<size_t>(array)].data();
-  const int64_t row_bytes =
-      source.shape_.ProdShape(1, source.shape_.ndim()) * DTypeSizeBytes(source.type_flag_);
+  TShape row = source.shape_;
+  row[0] = 1;
+  const int64_t row_bytes = row.Size() * DTypeSizeBytes(source.type_flag_);
   if (row_bytes == 0) return;
   const char* from = static_cast<const char*>(source.dptr_);
   char* to = static_cast<char*>(rows);

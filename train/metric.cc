@@ -14,9 +14,11 @@ namespace tessera {
 namespace {
 
 /// Returns the shape of predictions as (examples, classes, positions): one class for each example
-/// and position.
+/// and position. Throws Error(kInvalidArgument) if the positions are too many to count.
 Shape<3> Classes(const TShape& predictions) {
-  return Shape3(predictions[0], predictions[1], predictions.ProdShape(2, predictions.ndim()));
+  TShape positions = predictions;
+  positions[0] = positions[1] = 1;
+  return Shape3(predictions[0], predictions[1], positions.Size());
 }
 
 /// Returns a label as a class, or -1 for a label that is no class.
