@@ -47,8 +47,8 @@ class Error : public std::runtime_error {
 
   /// Which kind of failure it was.
   absl::StatusCode code() const noexcept { return code_; }
-  /// Returns the registered name of the operator that threw while it ran: only its inputs' values
-  /// told. Empty for any other error.
+  /// Returns the registered name of the operator that threw while it ran. Empty for errors that
+  /// were found before the operator ran.
   std::string_view op() const noexcept { return op_; }
 
   /// Returns the error with another message.

@@ -80,6 +80,10 @@ const std::string& OperatorProperty::TypeString() const {
   return entry_->name;
 }
 
+std::string_view OperatorProperty::RegisteredName() const {
+  return entry_ == nullptr ? std::string_view() : entry_->name;
+}
+
 void MergeShape(const OperatorProperty& property, std::string_view what, TShape* shape,
                 const TShape& known) {
   const TShape before = *shape;

@@ -132,6 +132,10 @@ class OperatorProperty {
   /// Returns the name that the operator is registered under.
   virtual const std::string& TypeString() const;
 
+  /// Returns the name of the operator's entry in the registry, which lives as long as the process.
+  /// Empty for a property that the registry has not created.
+  std::string_view RegisteredName() const;
+
  private:
   friend class OperatorRegistry;
   const OperatorEntry* entry_ = nullptr;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/config.h"
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
@@ -19,8 +20,8 @@
 #include "tessera/storage/storage.h"
 #include "tessera/tensor/tblob.h"
 
-#if defined(__SANITIZE_THREAD__)
-// Of ThreadSanitizer's run-time library, which has no header for them.
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
+// ThreadSanitizer's own interface, which its runtime library exports. It has no header.
 extern "C" void __tsan_read_range(void* addr, unsigned long size);   // NOLINT
 extern "C" void __tsan_write_range(void* addr, unsigned long size);  // NOLINT
 #endif
@@ -98,7 +99,7 @@ void MarkAccesses([[maybe_unused]] std::span<const TBlob> inputs,
                   [[maybe_unused]] std::span<const TBlob> outputs,
                   [[maybe_unused]] std::span<const OpReqType> req,
                   [[maybe_unused]] const OperatorProperty& property) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
   const auto mark = [](const TBlob& blob, void (*access)(void*, unsigned long)) {  // NOLINT
     if (blob.dptr_ == nullptr || blob.dev_mask() != cpu::kDevMask) return;
     access(blob.dptr_, static_cast<size_t>(blob.Size() * DTypeSizeBytes(blob.type_flag_)));
@@ -191,7 +192,7 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
     if (checks_finite_) CheckOutputs(stream, inputs, outputs);
   } catch (const Error& error) {
     const OperatorProperty& registered = backward_ == nullptr ? *property_ : *backward_->forward();
-    throw Error(error.code(), Where(inputs) + ": " + error.what(), registered.TypeString());
+    throw Error(error.code(), Where(inputs) + ": " + error.what(), registered.RegisteredName());
   }
   if (observer != nullptr) observer->OnCall(op_name_, begin_ns, SteadyNs());
 }
