@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "tbb/global_control.h"
@@ -19,14 +20,6 @@
 #include "tessera/base/error.h"
 #include "tessera/base/fork.h"
 #include "tessera/engine/workers/thread_frame.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define TESSERA_ENGINE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TESSERA_ENGINE_TSAN 1
-#endif
-#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TESSERA_ENGINE_LSAN 1
@@ -44,7 +37,7 @@ void __lsan_enable();
 }
 #endif
 
-#if defined(TESSERA_ENGINE_TSAN)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
 // ThreadSanitizer's own interface, which its runtime library exports.
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
@@ -183,7 +176,7 @@ void CallInOwnContext(const std::function<void()>& fn) {
   tbb::task_group(context).run_and_wait(fn);
 }
 
-#if defined(TESSERA_ENGINE_TSAN)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
 
 HiddenFromTsan::HiddenFromTsan() {
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);

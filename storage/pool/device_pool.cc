@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/base/config.h"
 #include "tessera/base/error.h"
 #include "tessera/storage/pool/owner_lock.h"
 #include "tessera/storage/pool/size_class.h"
@@ -15,17 +16,9 @@ namespace {
 // in large ones.
 constexpr int64_t kCachePart = 64;
 
-#if defined(__SANITIZE_THREAD__)
-#define TESSERA_STORAGE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TESSERA_STORAGE_TSAN 1
-#endif
-#endif
-
 // The maximum number of arenas; more threads share them. A thread in the pool takes the locks of
 // all arenas, and a fork takes those of all pools. ThreadSanitizer allows 64 locks at a time.
-#if defined(TESSERA_STORAGE_TSAN)
+#if defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr int kMaxArenas = 8;
 #else
 constexpr int kMaxArenas = 16;
