@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Holds the sources that .bazelrc gives a sanitizer's flags against what they are to be.
 
-- AddressSanitizer looks at every source but tests and what lies in testing/; ThreadSanitizer at every test,
-  and at every other source outside of ops/ and of the kernels of tensors.
-- A test that asks for AddressSanitizer, itself or in a header of ours, is compiled with it, and without the
-  tests' precompiled header, which is not. A test that does not ask is not, except in folders of templates.
+- AddressSanitizer looks at every source but tests and what lies in testing/, and with --config=asan_all at these
+  too; ThreadSanitizer at every test, and at every other source outside of ops/ but tensors' kernels for one
+  instruction set.
+- A test that asks for AddressSanitizer, itself or in a header of ours, is compiled with it. A test that does not
+  ask is not, except in folders of templates.
+- In every configuration, a test whose flags differ from those of the tests' precompiled header is told not to
+  read it, and the header itself is not.
 - What leaves a source out of a pattern matches its path and its label alike, as Bazel wants it.
 
 Prints what is wrong, one line each, and exits 1 if anything is.
@@ -25,7 +28,11 @@ ASKS = re.compile(r"__SANITIZE_ADDRESS__|address_sanitizer|sanitizer/\w+_interfa
 OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*"tessera/([^"]+)"', re.MULTILINE)
 # Their tests compile the templates that they test.
 TEMPLATES = re.compile(r"^(tensor|compat/mshadow)/")
-NOT_THREADED = re.compile(r"^(ops|tensor/(linalg|nn|packet|random))/(?!.*_test\.cc$)")
+NOT_THREADED = re.compile(r"^ops/(?!.*_test\.cc$)|^tensor/.*_(avx2|avx512|baseline)\.cc$")
+CONFIGS = ("", "unoptimized", "asan", "asan_without_lines", "asan_all", "ubsan", "tsan")
+# The source that tools/precompiled/precompiled.bzl makes, which gets the flags of an ordinary test.
+PRECOMPILED = "tools/precompiled/tests/precompiled_test.cc"
+NOT_PRECOMPILED = "-DTESSERA_NOT_PRECOMPILED"
 
 
 class PerFile(NamedTuple):
@@ -43,13 +50,16 @@ class PerFile(NamedTuple):
 
 
 def per_file_options(config: str) -> list[PerFile]:
-    """Returns the options of `build:CONFIG`, or of `build` for "", as Bazel reads them."""
+    """Returns the options of `build:CONFIG`, with those of the configurations that it names, or of `build` for "",
+    as Bazel reads them."""
     options = []
     for line in (ROOT / ".bazelrc").read_text().splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] != [f"build:{config}" if config else "build"]:
             continue
         for word in words[1:]:
+            if word.startswith("--config="):
+                options += per_file_options(word.partition("=")[2])
             if not word.startswith("--per_file_copt="):
                 continue
             patterns, _, flags = word.partition("=")[2].partition("@")
@@ -91,9 +101,8 @@ def who_asks(path: str) -> str | None:
     return None
 
 
-def complaints(path: str, asan: list[PerFile], tsan: list[PerFile]) -> Iterator[str]:
-    address = flags_of(path, asan)
-    watched = "-fsanitize=address" in address
+def complaints(path: str, configs: dict[str, list[PerFile]]) -> Iterator[str]:
+    watched = "-fsanitize=address" in flags_of(path, configs["asan"])
     if not OF_TESTS.search(path):
         if not watched:
             yield "--config=asan does not look at it"
@@ -103,11 +112,18 @@ def complaints(path: str, asan: list[PerFile], tsan: list[PerFile]) -> Iterator[
             yield f"{asking} asks for AddressSanitizer, and --config=asan has no pattern for it"
         if watched and not asking and not TEMPLATES.search(path):
             yield "--config=asan has a pattern for it, and it does not ask for AddressSanitizer"
-        if address and "-DTESSERA_NOT_PRECOMPILED" not in address and path.endswith("_test.cc"):
-            yield "--config=asan gives it flags and a precompiled header that has others"
-    threads = "-fsanitize=thread" in flags_of(path, tsan)
+    if "-fsanitize=address" not in flags_of(path, configs["asan_all"]):
+        yield "--config=asan_all does not look at it"
+    threads = "-fsanitize=thread" in flags_of(path, configs["tsan"])
     if threads == bool(NOT_THREADED.search(path)):
         yield f"--config=tsan {'looks' if threads else 'does not look'} at it"
+    if path.endswith("_test.cc"):
+        for name, options in configs.items():
+            # Each configuration comes after the plain build.
+            everything = configs[""] + options if name else options
+            flags = flags_of(path, everything)
+            if flags != flags_of(PRECOMPILED, everything) and NOT_PRECOMPILED not in flags:
+                yield f"--config={name} gives it flags, and a precompiled header that has others"
 
 
 def main() -> int:
@@ -115,7 +131,7 @@ def main() -> int:
                            capture_output=True, text=True).stdout.split()
     # The consumers' workspaces have flags of their own.
     paths = [p for p in paths if SOURCE.search(p) and not p.startswith("tests/consumer/")]
-    configs = {name: per_file_options(name) for name in ("", "unoptimized", "asan", "ubsan", "tsan")}
+    configs = {name: per_file_options(name) for name in CONFIGS}
     found = 0
 
     def complain(text: str) -> None:
@@ -124,9 +140,11 @@ def main() -> int:
         print(text)
 
     for path in paths:
-        for complaint in complaints(path, configs["asan"], configs["tsan"]):
+        for complaint in complaints(path, configs):
             complain(f"{path}: {complaint}")
     for name, options in configs.items():
+        if NOT_PRECOMPILED in flags_of(PRECOMPILED, options):
+            complain(f".bazelrc, {name or 'build'}: {NOT_PRECOMPILED} is among the precompiled header's own flags")
         for option in options:
             halves = [p for p in paths if option.leaves_out(p) != option.leaves_out(label_of(p))]
             for path in halves:
