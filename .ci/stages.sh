@@ -1,5 +1,5 @@
-# What the scripts beside this file share: stages, what they count, and what they install. To be sourced
-# from the workspace's root.
+# Stages, what they count, and what they install, for the scripts beside this file. To be sourced from the
+# workspace's root.
 
 set -uo pipefail
 exec </dev/null
@@ -80,10 +80,11 @@ need_command() {
   type -P "$1" >/dev/null || install_package "$2" "$1"
 }
 
-# Compilers' warnings in any stage until now, those about the system's headers too.
+# Warnings of compilers and linkers in any stage until now, those about the system's headers too. An object that
+# came from the disk cache is not compiled again, and says nothing again.
 check_warnings() {
   local found
-  found="$(grep -hE '^([^ ]+:[0-9]+:[0-9]+|cc1plus|cc1): warning:' "$scratch"/stage_*.log | sort -u)"
+  found="$(grep -hE ': warning(:| #)' "$scratch"/stage_*.log | sort -u)"
   if [[ -n "$found" ]]; then
     echo "$found"
     return 1
