@@ -1,4 +1,4 @@
-// What a program that links the registry, but no family of operators, is told.
+// Tests of the errors that a program gets which links the registry, but no family of operators.
 #include <gtest/gtest.h>
 
 #include <string>

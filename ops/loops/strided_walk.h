@@ -12,9 +12,9 @@
 /// of strides, one for each dimension: any numbers, 0 where it is broadcast.
 namespace tessera::ops_internal {
 
-/// Leaves out dimensions of extent 1, and merges each other one with the one before it where a step
-/// of that is as long as all steps of this, in every list. Changes extents and strides in place,
-/// and returns the number of dimensions that remain: 0 for a single element.
+/// Leaves out dimensions of extent 1, and merges a dimension with the one before it where, in every
+/// list, the stride of the one before equals this one's stride times its extent. Changes extents
+/// and strides in place, and returns the number of dimensions that remain: 0 for a single element.
 inline int MergeDimensions(int num_dims, index_t* extents, std::span<index_t* const> strides) {
   int kept = 0;  // the last of them is open for merging
   for (int d = 0; d < num_dims; ++d) {

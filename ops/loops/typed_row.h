@@ -53,7 +53,7 @@ class RowReader {
  private:
   const void* data_ = nullptr;
   DType dtype_ = kDTypeOf<T>;
-  index_t size_ = sizeof(T);  // of an element, in bytes
+  index_t size_ = sizeof(T);  // the bytes of an element
 };
 
 /// Writes elements of T to an array by a request, converted or added as StoreRow does. A caller
@@ -96,7 +96,7 @@ class RowWriter {
   void* data_ = nullptr;
   DType dtype_ = kDTypeOf<T>;
   OpReqType req_ = kNullOp;
-  index_t size_ = sizeof(T);  // of an element, in bytes
+  index_t size_ = sizeof(T);  // the bytes of an element
 };
 
 }  // namespace tessera::ops_internal

@@ -33,7 +33,7 @@ fail() {
   failed=1
 }
 
-# Of what was said, compilers' warnings remain; a caller may read what is printed.
+# Runs Bazel and prints only compilers' warnings of what it says; a caller may read what is printed.
 quietly() {
   "${bazel[@]}" "$@" 2>"$scratch/log" || { cat "$scratch/log"; return 1; }
   grep ': warning: ' "$scratch/log" >&2 || true
@@ -99,7 +99,7 @@ check_tbb_can_be_shared() {
   quietly run "${options[@]}" --dynamic_mode=fully //:shared_tbb || fail "TBB is not shared with --dynamic_mode=fully"
 }
 
-# What a workspace takes from the system and this machine lacks: then it says so and is not built.
+# Prints the headers that a workspace takes from the system and this machine lacks: it is then not built.
 # `needs` lists files below /usr/include.
 lacks() {
   local header missing=()

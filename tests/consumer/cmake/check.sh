@@ -9,7 +9,7 @@ here="$PWD"
 
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
-# Of what was said, compilers' warnings remain.
+# Runs a command and prints only compilers' warnings of what it says.
 quietly() {
   "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; return 1; }
   grep ': warning: ' "$scratch/log" || true
