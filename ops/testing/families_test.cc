@@ -31,7 +31,11 @@ TEST(OperatorFamiliesTest, TheTableHasTheFamilyOfEachRegisteredNameAndAlias) {
     ASSERT_NE(entry, nullptr) << name;
     const std::string family = FamilyOfPlace(entry->place);
     EXPECT_NE(family, "") << entry->place;
-    EXPECT_EQ(FamilyOfOperator(name), family) << name << " of " << entry->place;
+    EXPECT_EQ(FamilyOfOperator(name), family)
+        << name << " of " << entry->place
+        << "; ops/mxnet/families.awk finds a name that is a literal in a statement that begins "
+           "with "
+           "TESSERA_REGISTER_OPERATOR or TESSERA_TABLE_PLACE and ends at its first semicolon";
     for (const std::string& alias : entry->aliases) {
       EXPECT_EQ(FamilyOfOperator(alias), family) << alias << " of " << entry->place;
     }
