@@ -1,5 +1,5 @@
-// A program that links one family of operators beside the core can differentiate each of them twice: what
-// the family's gradients call by name comes along with it.
+// A program that links one family of operators beside the core can differentiate each of them
+// twice: what the family's gradients call by name comes along with it.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -48,7 +48,8 @@ TEST(FamilyGradientsTest, EachOperatorIsDifferentiatedTwice) {
       for (int k = 0; k < property->NumVisibleOutputs(); ++k) heads.push_back({node, k});
       std::vector<NodeEntry> variables;
       for (size_t i = 0; i < in_shape.size(); ++i) {
-        if (property->ArgumentHasGradient(static_cast<int>(i))) variables.push_back(node->inputs[i]);
+        if (property->ArgumentHasGradient(static_cast<int>(i)))
+          variables.push_back(node->inputs[i]);
       }
       if (variables.empty()) continue;
       std::vector<NodeEntry> gradients;
