@@ -81,9 +81,10 @@ std::vector<AxisPart> PartsOf(const TShape& shape, std::span<const AxisIndex> in
                           shape, " has ", shape.ndim());
   }
   std::vector<AxisPart> parts;
+  const AxisIndex whole = AxisSlice();
   for (int axis = 0; axis < shape.ndim(); ++axis) {
     const auto at = static_cast<size_t>(axis);
-    const AxisIndex index = at < indices.size() ? indices[at] : AxisIndex(AxisSlice());
+    const AxisIndex& index = at < indices.size() ? indices[at] : whole;
     parts.push_back(
         std::visit([&](const auto& chosen) { return PartOf(chosen, axis, shape[axis]); }, index));
   }
