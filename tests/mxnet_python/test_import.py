@@ -39,6 +39,13 @@ def test_operators_without_parameters_ignore_those_given():
     assert (both.forward()[0].asnumpy() == nd.broadcast_add(nd.ones((2, 3)), nd.ones((1, 3)), axis=0).asnumpy()).all()
 
 
+@pytest.mark.ours
+def test_extents_that_32_bits_do_not_hold_are_errors():
+    flat = mx.sym.Flatten(mx.sym.Variable("data"))
+    with pytest.raises(mx.MXNetError, match="MXSymbolInferShapeEx: the extent 4295032832 .* 2147483647"):
+        flat.infer_shape(data=(1, 65536, 65537))
+
+
 @pytest.mark.parametrize("shape", [(2, 3), [2, 3], "(2, 3)", "[2,3]", "(2L, 3L)"])
 def test_shapes_in_every_spelling(shape):
     assert nd.reshape(nd.arange(6), shape=shape).shape == (2, 3)

@@ -1,12 +1,11 @@
 #include "tessera/compat/mxnet/custom/client_property.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/arrays.h"
-#include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/compat/mxnet/core/extents.h"
 
 namespace tessera::mxnet {
 namespace {
@@ -15,20 +14,6 @@ std::vector<std::string> Joined(std::vector<std::string> list,
                                 const std::vector<std::string>& more) {
   list.insert(list.end(), more.begin(), more.end());
   return list;
-}
-
-/// Returns the extents as a client reads them.
-std::vector<int> ExtentsOf(const TShape& shape) {
-  std::vector<int> extents;
-  for (const index_t extent : shape) {
-    if (extent > std::numeric_limits<int>::max()) {
-      throw InvalidArgument("an extent of ", shape,
-                            " is above 2147483647, the limit of a client's operators");
-    }
-    const bool is_unknown = extent == TShape::kUnknown;
-    extents.push_back(is_unknown && !NumpyShape() ? 0 : static_cast<int>(extent));
-  }
-  return extents;
 }
 
 bool AllKnown(const std::vector<TShape>& shapes) {
@@ -126,7 +111,7 @@ bool ClientProperty::InferShape(std::vector<TShape>* in_shape,
     const TShape& shape = (*in_shape)[i];
     has_known |= shape.rank_known();
     is_complete &= shape.known();
-    given[i] = ExtentsOf(shape);
+    given[i] = ExtentsForClient<int>(Describe(), shape);
     ranks[i] = static_cast<int>(given[i].size());
     extents[i] = given[i].data();
   }
@@ -143,8 +128,9 @@ bool ClientProperty::InferShape(std::vector<TShape>* in_shape,
       throw InvalidArgument(Describe(), ": the client's infer_shape has given no extents of ",
                             NameOf(i));
     }
-    const TShape shape =
-        ranks[i] < 0 ? TShape() : ShapeFromApi(extents[i], static_cast<size_t>(ranks[i]));
+    const TShape shape = ranks[i] < 0
+                             ? TShape()
+                             : ShapeFromApi(Describe(), extents[i], static_cast<size_t>(ranks[i]));
     MergeShape(*this, NameOf(i), &At(i, in_shape, out_shape), shape);
   }
   return AllKnown(*in_shape) && AllKnown(*out_shape);

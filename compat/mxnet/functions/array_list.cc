@@ -1,6 +1,5 @@
 // Lists of arrays for clients of MXNet's c_predict_api, which knows no other arrays.
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/handle_table.h"
 #include "tessera/compat/mxnet/core/types.h"
 #include "tessera/ndarray/serialization.h"
@@ -35,13 +35,7 @@ ArrayList ReadList(std::string_view bytes) {
   for (const NamedArray& named : DeserializeNDArrayList(bytes).arrays) {
     ListedArray& listed = list.emplace_back();
     listed.name = named.name;
-    for (const index_t extent : named.array.shape()) {
-      if (extent > std::numeric_limits<uint32_t>::max()) {
-        throw OutOfRange("MXNDListCreate: array \"", named.name, "\" has the shape ",
-                         named.array.shape(), "; expected extents below 2^32");
-      }
-      listed.shape.push_back(static_cast<uint32_t>(extent));
-    }
+    listed.shape = ExtentsForClient<uint32_t>("MXNDListCreate", named.array.shape());
     if (!named.array.is_none()) listed.values = named.array.ToVector();
   }
   return list;

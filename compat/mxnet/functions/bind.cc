@@ -10,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/compat/mxnet/functions/executors.h"
 
@@ -158,12 +159,12 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
 
 template <typename Extent>
 std::map<std::string, TShape> ShapesOf(uint32_t count, const char** names, const Extent* extents,
-                                       const uint32_t* offsets) {
+                                       const uint32_t* offsets, const char* function) {
   std::map<std::string, TShape> shapes;
   const std::vector<std::string> keys = TextsOf(names, count, "provided_arg_shape_names");
   ListOf(offsets, count, "provided_arg_shape_idx");
   for (size_t i = 0; i < keys.size(); ++i) {
-    shapes[keys[i]] = ShapeFromApi(extents, offsets, i);
+    shapes[keys[i]] = ShapeFromApi(function, extents, offsets, i);
   }
   return shapes;
 }
@@ -252,7 +253,7 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
       const tessera::Symbol symbol = SymbolOf(symbol_handle);                                     \
       SimpleBindCall call;                                                                        \
       call.options.shapes = ShapesOf(num_provided_arg_shapes, provided_arg_shape_names,           \
-                                     provided_arg_shape_data, provided_arg_shape_idx);            \
+                                     provided_arg_shape_data, provided_arg_shape_idx, #function); \
       const auto type_names =                                                                     \
           TextsOf(provided_arg_dtype_names, num_provided_arg_dtypes, "provided_arg_dtype_names"); \
       ListOf(provided_arg_dtypes, num_provided_arg_dtypes, "provided_arg_dtypes");                \
@@ -301,15 +302,16 @@ void FinishSimpleBind(const Symbol& symbol, Device device, SimpleBindCall call,
 }
 
 template <typename Extent>
-void Reshape(bool partial_shaping, bool allow_up_sizing, uint32_t count, const char** names,
-             const Extent* extents, const uint32_t* offsets, uint32_t* num_arguments,
-             NDArrayHandle** arguments, NDArrayHandle** gradients, uint32_t* num_aux,
-             NDArrayHandle** aux_states, ExecutorHandle handle, ExecutorHandle* out) {
+void Reshape(const char* function, bool partial_shaping, bool allow_up_sizing, uint32_t count,
+             const char** names, const Extent* extents, const uint32_t* offsets,
+             uint32_t* num_arguments, NDArrayHandle** arguments, NDArrayHandle** gradients,
+             uint32_t* num_aux, NDArrayHandle** aux_states, ExecutorHandle handle,
+             ExecutorHandle* out) {
   NotNull(out, "out");
-  ApiExecutor executor =
-      Executors().Get(handle)->Reshape({.shapes = ShapesOf(count, names, extents, offsets),
-                                        .partial_shaping = partial_shaping,
-                                        .allow_up_sizing = allow_up_sizing});
+  ApiExecutor executor = Executors().Get(handle)->Reshape(
+      {.shapes = ShapesOf(count, names, extents, offsets, function),
+       .partial_shaping = partial_shaping,
+       .allow_up_sizing = allow_up_sizing});
   PutArrays(*executor.executor(), num_arguments, arguments, gradients, num_aux, aux_states);
   *out = Executors().Add(std::move(executor));
 }
@@ -330,9 +332,10 @@ TESSERA_MXNET_API int MXExecutorReshape(
     uint32_t* num_aux_states, NDArrayHandle** aux_states, ExecutorHandle shared_exec,
     ExecutorHandle* out) {
   return ApiCall([&] {
-    Reshape(partial_shaping != 0, allow_up_sizing != 0, num_provided_arg_shapes,
-            provided_arg_shape_names, provided_arg_shape_data, provided_arg_shape_idx, num_in_args,
-            in_args, arg_grads, num_aux_states, aux_states, shared_exec, out);
+    Reshape("MXExecutorReshape", partial_shaping != 0, allow_up_sizing != 0,
+            num_provided_arg_shapes, provided_arg_shape_names, provided_arg_shape_data,
+            provided_arg_shape_idx, num_in_args, in_args, arg_grads, num_aux_states, aux_states,
+            shared_exec, out);
   });
 }
 
@@ -344,8 +347,9 @@ TESSERA_MXNET_API int MXExecutorReshapeEx(
     uint32_t* num_aux_states, NDArrayHandle** aux_states, ExecutorHandle shared_exec,
     ExecutorHandle* out) {
   return ApiCall([&] {
-    Reshape(partial_shaping != 0, allow_up_sizing != 0, num_provided_arg_shapes,
-            provided_arg_shape_names, provided_arg_shape_data, provided_arg_shape_idx, num_in_args,
-            in_args, arg_grads, num_aux_states, aux_states, shared_exec, out);
+    Reshape("MXExecutorReshapeEx", partial_shaping != 0, allow_up_sizing != 0,
+            num_provided_arg_shapes, provided_arg_shape_names, provided_arg_shape_data,
+            provided_arg_shape_idx, num_in_args, in_args, arg_grads, num_aux_states, aux_states,
+            shared_exec, out);
   });
 }

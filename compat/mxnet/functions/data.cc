@@ -10,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/io/csv_iter.h"
 #include "tessera/io/idx_iter.h"
 #include "tessera/ops/parameter.h"
@@ -275,7 +276,10 @@ TESSERA_MXNET_API int MXDataIterGetLabel(DataIterHandle handle, NDArrayHandle* o
 }
 
 TESSERA_MXNET_API int MXDataIterGetPadNum(DataIterHandle handle, int* pad) {
-  return ApiCall([&] { *NotNull(pad, "pad") = static_cast<int>(LockedIterator(handle)->pad); });
+  return ApiCall([&] {
+    *NotNull(pad, "pad") =
+        NumberForClient<int>("MXDataIterGetPadNum", "pad", LockedIterator(handle)->pad);
+  });
 }
 
 TESSERA_MXNET_API int MXDataIterGetIndex(DataIterHandle handle, uint64_t** out_index,

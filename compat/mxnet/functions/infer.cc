@@ -7,9 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 
 namespace tessera::mxnet {
@@ -23,19 +26,14 @@ struct ShapeList {
   const Rank** ranks;
   const Extent*** extents;
 
-  void Put(const std::vector<TShape>& shapes) const {
+  void Put(const char* function, const std::vector<TShape>& shapes) const {
     Results& results = Results::OfThread();
     std::vector<Rank> all_ranks;
     std::vector<const Extent*> all_extents;
     for (const TShape& shape : shapes) {
-      std::vector<Extent> values;
-      for (const index_t extent : shape) {
-        values.push_back(
-            static_cast<Extent>(extent == TShape::kUnknown && !NumpyShape() ? 0 : extent));
-      }
       all_ranks.push_back(
           static_cast<Rank>(NumpyShape() ? shape.ndim() : std::max(shape.ndim(), 0)));
-      all_extents.push_back(results.Keep(std::move(values)));
+      all_extents.push_back(results.Keep(ExtentsForClient<Extent>(function, shape)));
     }
     *NotNull(size, "shape_size") = static_cast<Count>(shapes.size());
     *NotNull(ranks, "shape_ndim") = results.Keep(std::move(all_ranks));
@@ -64,20 +62,20 @@ std::map<std::string, T> Known(const Symbol& symbol, uint32_t count, const char*
 }
 
 template <typename Index, typename Extent, typename Rank, typename OutExtent, typename Count>
-void InferShape(SymbolHandle handle, bool partial, uint32_t count, const char** keys,
-                const Index* offsets, const Extent* extents,
+void InferShape(const char* function, SymbolHandle handle, bool partial, uint32_t count,
+                const char** keys, const Index* offsets, const Extent* extents,
                 const ShapeList<OutExtent, Rank, Count>& in,
                 const ShapeList<OutExtent, Rank, Count>& out,
                 const ShapeList<OutExtent, Rank, Count>& aux, int* complete) {
   const Symbol symbol = SymbolOf(handle);
   if (count != 0) NotNull(offsets, "arg_ind_ptr");
-  const auto known = Known<TShape>(symbol, count, keys,
-                                   [&](uint32_t i) { return ShapeFromApi(extents, offsets, i); });
+  const auto known = Known<TShape>(
+      symbol, count, keys, [&](uint32_t i) { return ShapeFromApi(function, extents, offsets, i); });
   const InferredShapes shapes =
       partial ? symbol.InferShapePartial(known) : symbol.InferShape(known);
-  in.Put(shapes.arguments);
-  out.Put(shapes.outputs);
-  aux.Put(shapes.aux_states);
+  in.Put(function, shapes.arguments);
+  out.Put(function, shapes.outputs);
+  aux.Put(function, shapes.aux_states);
   // Clients take partial shapes as they are.
   *NotNull(complete, "complete") = partial || shapes.complete;
 }
@@ -120,7 +118,7 @@ using namespace tessera::mxnet;  // NOLINT: the bodies of this file
       const OutExtent*** aux_shape_data, int* complete) {                                    \
     return ApiCall([&] {                                                                     \
       using List = ShapeList<OutExtent, Rank, Count>;                                        \
-      InferShape(sym, partial, num_args, keys, arg_ind_ptr, arg_shape_data,                  \
+      InferShape(#function, sym, partial, num_args, keys, arg_ind_ptr, arg_shape_data,       \
                  List{in_shape_size, in_shape_ndim, in_shape_data},                          \
                  List{out_shape_size, out_shape_ndim, out_shape_data},                       \
                  List{aux_shape_size, aux_shape_ndim, aux_shape_data}, complete);            \

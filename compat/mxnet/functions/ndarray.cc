@@ -7,6 +7,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/failed_draws.h"
 #include "tessera/ndarray/autograd.h"
 
@@ -30,7 +31,7 @@ void CreateArray(const Extent* shape, size_t rank, int device_type, int device_i
 /// Returns the shape. A handle without an array has an unknown rank, which is 0 without NumPy's
 /// shapes.
 template <typename Extent>
-void GetShape(NDArrayHandle handle, int* rank, const Extent** extents) {
+void GetShape(const char* function, NDArrayHandle handle, int* rank, const Extent** extents) {
   NotNull(rank, "out_dim");
   NotNull(extents, "out_pdata");
   const NDArray array = ArrayOf(handle);
@@ -41,7 +42,7 @@ void GetShape(NDArrayHandle handle, int* rank, const Extent** extents) {
   }
   const TShape& shape = array.shape();
   *rank = shape.ndim();
-  *extents = Results::OfThread().Keep(std::vector<Extent>(shape.begin(), shape.end()));
+  *extents = Results::OfThread().Keep(ExtentsForClient<Extent>(function, shape));
 }
 
 void Slice(NDArrayHandle handle, index_t begin, index_t end, NDArrayHandle* out) {
@@ -243,19 +244,19 @@ TESSERA_MXNET_API int MXNDArrayGetShape(NDArrayHandle handle, uint32_t* out_dim,
                                         const uint32_t** out_pdata) {
   return ApiCall([&] {
     int rank = 0;
-    GetShape(handle, &rank, out_pdata);
+    GetShape("MXNDArrayGetShape", handle, &rank, out_pdata);
     *NotNull(out_dim, "out_dim") = static_cast<uint32_t>(std::max(rank, 0));
   });
 }
 
 TESSERA_MXNET_API int MXNDArrayGetShapeEx(NDArrayHandle handle, int* out_dim,
                                           const int** out_pdata) {
-  return ApiCall([&] { GetShape(handle, out_dim, out_pdata); });
+  return ApiCall([&] { GetShape("MXNDArrayGetShapeEx", handle, out_dim, out_pdata); });
 }
 
 TESSERA_MXNET_API int MXNDArrayGetShapeEx64(NDArrayHandle handle, int* out_dim,
                                             const int64_t** out_pdata) {
-  return ApiCall([&] { GetShape(handle, out_dim, out_pdata); });
+  return ApiCall([&] { GetShape("MXNDArrayGetShapeEx64", handle, out_dim, out_pdata); });
 }
 
 TESSERA_MXNET_API int MXNDArrayGetData(NDArrayHandle handle, void** out_pdata) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/ndarray/serialization.h"
 #include "tessera/symbol/executor.h"
 
@@ -250,17 +250,6 @@ PredictorHandle AddPredictor(std::shared_ptr<const Network> network,
   return Predictors().Add(std::make_shared<Predictor>(std::move(network), shapes));
 }
 
-std::vector<uint32_t> ExtentsOf(const TShape& shape) {
-  std::vector<uint32_t> extents;
-  for (const index_t extent : shape) {
-    if (extent > std::numeric_limits<uint32_t>::max()) {
-      throw OutOfRange("the shape is ", shape, "; expected extents below 2^32");
-    }
-    extents.push_back(static_cast<uint32_t>(extent));
-  }
-  return extents;
-}
-
 }  // namespace
 }  // namespace tessera::mxnet
 
@@ -349,7 +338,8 @@ TESSERA_MXNET_API int MXPredGetOutputShape(PredictorHandle handle, uint32_t inde
   return ApiCall([&] {
     NotNull(shape_data, "shape_data");
     NotNull(shape_ndim, "shape_ndim");
-    std::vector<uint32_t> extents = ExtentsOf(Predictors().Get(handle)->output(index).shape());
+    std::vector<uint32_t> extents = ExtentsForClient<uint32_t>(
+        "MXPredGetOutputShape", Predictors().Get(handle)->output(index).shape());
     *shape_ndim = static_cast<uint32_t>(extents.size());
     *shape_data = Results::OfThread().Keep(std::move(extents));
   });

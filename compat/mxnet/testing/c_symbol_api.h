@@ -46,6 +46,20 @@ int MXSymbolRemoveAmpCast(SymbolHandle sym_handle, SymbolHandle* ret_sym_handle)
 int MXGenAtomicSymbolFromSymbol(SymbolHandle sym_handle, SymbolHandle* ret_sym_handle);
 
 /* Inference of shapes and types. */
+int MXSymbolInferShape(SymbolHandle sym, uint32_t num_args, const char** keys,
+                       const uint32_t* arg_ind_ptr, const uint32_t* arg_shape_data,
+                       uint32_t* in_shape_size, const uint32_t** in_shape_ndim,
+                       const uint32_t*** in_shape_data, uint32_t* out_shape_size,
+                       const uint32_t** out_shape_ndim, const uint32_t*** out_shape_data,
+                       uint32_t* aux_shape_size, const uint32_t** aux_shape_ndim,
+                       const uint32_t*** aux_shape_data, int* complete);
+int MXSymbolInferShapePartial(SymbolHandle sym, uint32_t num_args, const char** keys,
+                              const uint32_t* arg_ind_ptr, const uint32_t* arg_shape_data,
+                              uint32_t* in_shape_size, const uint32_t** in_shape_ndim,
+                              const uint32_t*** in_shape_data, uint32_t* out_shape_size,
+                              const uint32_t** out_shape_ndim, const uint32_t*** out_shape_data,
+                              uint32_t* aux_shape_size, const uint32_t** aux_shape_ndim,
+                              const uint32_t*** aux_shape_data, int* complete);
 int MXSymbolInferShapeEx(SymbolHandle sym, uint32_t num_args, const char** keys,
                          const uint32_t* arg_ind_ptr, const int* arg_shape_data,
                          uint32_t* in_shape_size, const int** in_shape_ndim,
@@ -60,6 +74,20 @@ int MXSymbolInferShapePartialEx(SymbolHandle sym, uint32_t num_args, const char*
                                 const int** out_shape_ndim, const int*** out_shape_data,
                                 uint32_t* aux_shape_size, const int** aux_shape_ndim,
                                 const int*** aux_shape_data, int* complete);
+int MXSymbolInferShapeEx64(SymbolHandle sym, uint32_t num_args, const char** keys,
+                           const int64_t* arg_ind_ptr, const int64_t* arg_shape_data,
+                           size_t* in_shape_size, const int** in_shape_ndim,
+                           const int64_t*** in_shape_data, size_t* out_shape_size,
+                           const int** out_shape_ndim, const int64_t*** out_shape_data,
+                           size_t* aux_shape_size, const int** aux_shape_ndim,
+                           const int64_t*** aux_shape_data, int* complete);
+int MXSymbolInferShapePartialEx64(SymbolHandle sym, uint32_t num_args, const char** keys,
+                                  const int64_t* arg_ind_ptr, const int64_t* arg_shape_data,
+                                  size_t* in_shape_size, const int** in_shape_ndim,
+                                  const int64_t*** in_shape_data, size_t* out_shape_size,
+                                  const int** out_shape_ndim, const int64_t*** out_shape_data,
+                                  size_t* aux_shape_size, const int** aux_shape_ndim,
+                                  const int64_t*** aux_shape_data, int* complete);
 int MXSymbolInferType(SymbolHandle sym, uint32_t num_args, const char** keys,
                       const int* arg_type_data, uint32_t* in_type_size, const int** in_type_data,
                       uint32_t* out_type_size, const int** out_type_data, uint32_t* aux_type_size,
