@@ -140,8 +140,16 @@ class Inferrer {
   std::set<int> pending_;
 };
 
+/// Returns what an error about an unknown name says of the known ones.
+std::string Expected(const std::string& name, const std::vector<std::string>& known) {
+  if (known.empty()) return "there are no arguments";
+  const std::string nearest = NearestName(name, known);
+  if (nearest.empty()) return "expected one of " + ListNames(known);
+  return "did you mean \"" + Excerpt(nearest) + "\"?";
+}
+
 /// Puts the values that the caller gives for variables, by name. Throws Error(kInvalidArgument)
-/// with the nearest name if there is no such variable.
+/// with the nearest name, or some names, if there is no such variable.
 template <typename T, typename Infer>
 void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
               Inferrer<T, Infer>* inferrer) {
@@ -157,9 +165,8 @@ void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
   for (const int id : graph.variables()) names.push_back(graph.node(id).name);
   for (const auto& [name, value] : known) {
     if (found.contains(name)) continue;
-    const std::string nearest = NearestName(name, names);
-    throw InvalidArgument("Symbol: there is no argument \"", Excerpt(name), "\"",
-                          nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
+    throw InvalidArgument("Symbol: there is no argument \"", Excerpt(name), "\"; ",
+                          Expected(name, names));
   }
 }
 

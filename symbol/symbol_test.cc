@@ -104,6 +104,12 @@ TEST(SymbolTest, ContradictionNamesNodeArgumentAndShapes) {
   ExpectError(Error::kInvalidArgument, "did you mean \"data\"", [] {
     Perceptron().InferShape({{"dta", {32, 20}}});
   });
+  ExpectError(Error::kInvalidArgument, "\"image\"; expected one of data, fc1_weight, ", [] {
+    Perceptron().InferType({{"image", DType::kFloat32}});
+  });
+  ExpectError(Error::kInvalidArgument, "\"image\"; there are no arguments", [] {
+    Symbol::Apply("_zeros", {}, {{"shape", "(2,)"}}).InferShape({{"image", {2}}});
+  });
   // All in one line: the node, the rule, and what it was applied to.
   ExpectError(Error::kInvalidArgument,
               "; inputs: data \"data\" (32,20), weight \"fc1_weight\" (8,19), bias \"fc1_bias\" ",

@@ -92,6 +92,19 @@ def test_shapes_that_do_not_fit_are_an_error():
         networks.convolutional_symbol().infer_shape(data=(2, 3))
 
 
+@pytest.mark.parametrize("infer", ["infer_shape", "infer_shape_partial", "infer_type", "infer_type_partial"])
+def test_a_name_that_the_graph_does_not_have_is_an_error(infer):
+    value = (2, 3, 8, 8) if "shape" in infer else "float32"
+    with pytest.raises(mx.MXNetError, match="dta(.|\n)*data"):
+        getattr(networks.convolutional_symbol(), infer)(dta=value)
+
+
+def test_binding_ignores_labels_that_the_graph_does_not_have():
+    net = networks.convolutional_symbol().get_internals()["pool_output"]
+    executor = net.simple_bind(mx.cpu(), data=(2, 3, 8, 8), softmax_label=(2,))
+    assert executor.reshape(data=(1, 3, 8, 8), softmax_label=(1,)).forward()[0].shape == (1, 4, 4, 4)
+
+
 def test_bucketing_shares_parameters():
     def net_of(length):
         net = mx.sym.mean(mx.sym.Embedding(mx.sym.Variable("data"), input_dim=5, output_dim=3, name="embed"), axis=1)

@@ -13,6 +13,7 @@
 #include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/compat/mxnet/functions/executors.h"
+#include "tessera/compat/mxnet/functions/ignored_names.h"
 
 namespace tessera::mxnet {
 
@@ -132,29 +133,33 @@ void PutRequests(const std::vector<std::string>& arguments, uint32_t count, cons
 }
 
 /// Binds a symbol to new arrays. With a buffer, arguments that are named as shared, and aux states,
-/// are those of the shared executor, and the other arguments come from the buffer. Like MXNet,
-/// ignores names that the symbol does not have.
+/// are those of the shared executor, and the other arguments come from the buffer.
 std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, SimpleBindCall call,
                                      SharedBuffer* buffer) {
   SimpleBindOptions& options = call.options;
-  const std::vector<std::string> inputs = symbol.ListInputs();
+  IgnoredNames ignored(symbol);
+  ignored.RemoveFrom(&options.shapes);
+  ignored.RemoveFrom(&options.types);
+  const auto bind = [&] {
+    return ignored.Run([&] { return SimpleBind(symbol, device, options); });
+  };
+  if (!buffer->is_used()) return bind();
   const auto is_missing = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) == names.end();
   };
-  std::erase_if(options.shapes, [&](const auto& item) { return is_missing(inputs, item.first); });
-  std::erase_if(options.types, [&](const auto& item) { return is_missing(inputs, item.first); });
-  if (!buffer->is_used()) return SimpleBind(symbol, device, options);
   if (call.shared_executor != nullptr) {
     options.shared_executor = call.shared_executor.get();
     options.shared_arguments = call.shared_arguments;
     std::erase_if(options.shared_arguments,
-                  [&](const std::string& name) { return is_missing(inputs, name); });
+                  [&, inputs = symbol.ListInputs()](const std::string& name) {
+                    return is_missing(inputs, name);
+                  });
   }
   options.allocate = [&](const std::string& name, const TShape& shape, Device on, DType type) {
     if (!is_missing(call.shared_arguments, name)) return NDArray();
     return buffer->Take(name, shape, on, type);
   };
-  return SimpleBind(symbol, device, options);
+  return bind();
 }
 
 template <typename Extent>

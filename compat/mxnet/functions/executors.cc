@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tessera/compat/mxnet/functions/ignored_names.h"
 #include "tessera/compat/mxnet/quirks/quirks.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/common_subexpressions.h"
@@ -79,8 +80,10 @@ void ApiExecutor::Backward(std::vector<NDArray> head_grads) {
   results_ = Results::kUsed;
 }
 
-ApiExecutor ApiExecutor::Reshape(const ReshapeOptions& options) const {
-  return ApiExecutor(symbol_, executor_->Reshape(options));
+ApiExecutor ApiExecutor::Reshape(ReshapeOptions options) const {
+  IgnoredNames ignored(symbol_);
+  ignored.RemoveFrom(&options.shapes);
+  return ApiExecutor(symbol_, ignored.Run([&] { return executor_->Reshape(options); }));
 }
 
 Symbol ApiExecutor::OptimizedSymbol() const {

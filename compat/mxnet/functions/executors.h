@@ -24,7 +24,8 @@ class ApiExecutor {
   /// gradients beyond the outputs are ignored. Throws what Executor::Backward throws.
   void Backward(std::vector<NDArray> head_grads);
   /// Returns an executor of the same symbol for other shapes, which shares memory with this one.
-  ApiExecutor Reshape(const ReshapeOptions& options) const;
+  /// Shapes of names that are no inputs are ignored.
+  ApiExecutor Reshape(ReshapeOptions options) const;
 
   /// Returns the bound graph, in which equal subexpressions are one unless the environment had
   /// MXNET_ELIMINATE_COMMON_EXPR=0 when it was bound.

@@ -41,7 +41,8 @@ struct ShapeList {
   }
 };
 
-/// Returns the values that a client gives by name, or in the order of the arguments.
+/// Returns the values that a client gives by name, or in the order of the arguments. Inference
+/// refuses names that no variable has.
 template <typename T, typename ValueOf>
 std::map<std::string, T> Known(const Symbol& symbol, uint32_t count, const char** keys,
                                const ValueOf& value_of) {
@@ -51,13 +52,8 @@ std::map<std::string, T> Known(const Symbol& symbol, uint32_t count, const char*
     throw InvalidArgument("inference: ", count, " values were given for ", names.size(),
                           " arguments");
   }
-  // MXNet ignores names that no variable has.
-  const std::vector<std::string> inputs = symbol.ListInputs();
   std::map<std::string, T> known;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (std::find(inputs.begin(), inputs.end(), names[i]) == inputs.end()) continue;
-    known[names[i]] = value_of(i);
-  }
+  for (uint32_t i = 0; i < count; ++i) known[names[i]] = value_of(i);
   return known;
 }
 
@@ -92,10 +88,9 @@ void InferType(SymbolHandle handle, bool partial, uint32_t count, const char** k
                const int** out_data, uint32_t* aux_size, const int** aux_data, int* complete) {
   const Symbol symbol = SymbolOf(handle);
   ListOf(types, count, "arg_type_data");
-  auto known = Known<DType>(symbol, count, keys, [&](uint32_t i) {
+  const auto known = Known<DType>(symbol, count, keys, [&](uint32_t i) {
     return types[i] < 0 ? DType::kUnknown : TypeOf(types[i]);
   });
-  std::erase_if(known, [](const auto& entry) { return entry.second == DType::kUnknown; });
   const InferredTypes inferred = partial ? symbol.InferTypePartial(known) : symbol.InferType(known);
   PutTypes(inferred.arguments, in_size, in_data);
   PutTypes(inferred.outputs, out_size, out_data);
