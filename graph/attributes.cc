@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tessera/ops/registry.h"
 
 namespace tessera::graph {
 namespace {
@@ -34,6 +35,12 @@ std::string_view ArgumentOf(std::string_view key, std::string_view* name) {
 bool IsAnnotation(std::string_view key) {
   std::string_view name;
   return IsMarked(key) || IsAnnotationName(key) || !ArgumentOf(key, &name).empty();
+}
+
+bool TakesParameters(std::string_view op) {
+  const OperatorEntry* const entry = OperatorRegistry::Get().Find(op);
+  return entry == nullptr || entry->describe_parameters == nullptr ||
+         !entry->describe_parameters().empty();
 }
 
 Node* Annotator::VariableOf(std::string_view argument) {

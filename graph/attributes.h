@@ -15,6 +15,11 @@ namespace tessera::graph {
 /// spelled `__name__`, or is one of AnnotationNames, possibly for an argument (`weight_lr_mult`).
 bool IsAnnotation(std::string_view key);
 
+/// Returns whether the registry's operator of that name has parameters. MXNet takes any text as a
+/// parameter of an operator without parameters, ignores it, and keeps it in the node. An operator
+/// that the registry does not have may have parameters.
+bool TakesParameters(std::string_view op);
+
 /// Sets attributes of a node. An operator's `<argument>_<annotation>`, such as `weight_lr_mult`,
 /// becomes the attribute of that argument's variable if there is one.
 class Annotator {

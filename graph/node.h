@@ -54,7 +54,8 @@ struct Node {
   std::vector<std::vector<NodeEntry>> subgraphs = {};
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
   std::shared_ptr<Node> forward;
-  /// An operator's parameters as they were written.
+  /// An operator's parameters as they were written. A node of an operator without parameters has
+  /// the texts that it ignores.
   struct GivenParameters {
     std::shared_ptr<const OperatorProperty> property;  ///< made of them
     ParameterMap parameters;                           ///< without defaults

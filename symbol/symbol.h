@@ -161,7 +161,8 @@ class Symbol {
   /// not UTF-8, and Error(kUnimplemented) for gradients in the form kBackward.
   std::string ToJson(bool numpy_shape = false) const;
   /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
-  /// subgraphs, are kept and saved again; inference and binding refuse them by name. Throws
+  /// subgraphs, are kept and saved again; inference and binding refuse them by name. An operator
+  /// without parameters keeps any text that is given as one, and ignores it. Throws
   /// Error(kDataLoss) for text that is not such a graph or nests deeper than 64 levels. Throws
   /// Error(kUnimplemented) for control dependencies, and what Apply throws for wrong parameters,
   /// with the node's name.

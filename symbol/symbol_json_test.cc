@@ -146,6 +146,31 @@ TEST(SymbolJsonTest, AttributesOfAnyNameSurviveSaving) {
   }
 }
 
+TEST(SymbolJsonTest, OperatorsWithoutParametersKeepTheTextsThatTheyIgnore) {
+  for (const auto& [op, inputs] : {std::pair<std::string, std::string>("relu", "[[0, 0, 0]]"),
+                                   {"elemwise_add", "[[0, 0, 0], [0, 0, 0]]"}}) {
+    Symbol symbol = Symbol::FromJson(
+        R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": ")" + op +
+        R"(", "name": "f", "inputs": )" + inputs +
+        R"(, "attrs": {"axis": "0", "my key": "mine", "__note__": "n", "shape": "[7]"}}],
+            "heads": [[1, 0, 0]]})");
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(symbol.GetAttribute("axis"), "0") << op;
+      EXPECT_EQ(symbol.GetAttribute("my key"), "mine") << op;
+      EXPECT_EQ(symbol.GetAttribute("__note__"), "n") << op;
+      EXPECT_EQ(symbol.ListAttributes()["my key"], "mine") << op;
+      EXPECT_EQ(symbol.ListAttributesRecursive()["f$axis"], "0") << op;
+      EXPECT_EQ(symbol.InferShape({{"x", {2, 3}}}).outputs[0], (TShape{2, 3})) << op;
+      symbol = Symbol::FromJson(symbol.Copy().ToJson());
+    }
+    symbol.SetAttribute("axis", "1");
+    EXPECT_EQ(symbol.GetAttribute("axis"), "1") << op;
+    EXPECT_EQ(Symbol::FromJson(symbol.ToJson()).GetAttribute("axis"), "1") << op;
+    // What a program writes itself is an error.
+    EXPECT_THROW(Symbol::Apply(op, {symbol}, {{"my key", "mine"}}), Error) << op;
+  }
+}
+
 TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "not JSON"},

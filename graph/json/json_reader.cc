@@ -225,7 +225,8 @@ std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields,
   } else {
     UpgradeParameters(version_, op, &parameters);
     try {
-      property = OperatorRegistry::Get().Create(op, parameters);
+      property =
+          OperatorRegistry::Get().Create(op, TakesParameters(op) ? parameters : ParameterMap());
     } catch (const Error& error) {
       throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
     }

@@ -35,7 +35,11 @@ def test_an_operator_that_is_missing_says_so():
 
 def test_operators_without_parameters_ignore_those_given():
     a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
-    both = mx.sym.broadcast_add(a, b, axis=0).bind(mx.cpu(), {"a": nd.ones((2, 3)), "b": nd.ones((1, 3))})
+    added = mx.sym.broadcast_add(a, b, axis=0, name="added", attr={"mine": "m"})
+    for symbol in (added, mx.sym.load_json(added.tojson())):
+        assert symbol.attr("axis") == "0" and symbol.attr("mine") == "m"
+        assert symbol.attr_dict()["added"]["axis"] == "0" and symbol.list_attr()["mine"] == "m"
+    both = added.bind(mx.cpu(), {"a": nd.ones((2, 3)), "b": nd.ones((1, 3))})
     assert (both.forward()[0].asnumpy() == nd.broadcast_add(nd.ones((2, 3)), nd.ones((1, 3)), axis=0).asnumpy()).all()
 
 

@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/handle_table.h"
+#include "tessera/graph/attributes.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
 
@@ -19,7 +20,7 @@ ApiOperator Describe(const std::string& name) {
   op.name = name;
   const OperatorEntry* const entry = OperatorRegistry::Get().Find(name);
   op.description = entry == nullptr ? "Not implemented: a call is an error." : entry->description;
-  op.takes_parameters = entry == nullptr || !entry->describe_parameters().empty();
+  op.takes_parameters = graph::TakesParameters(name);
   op.quirks = QuirksOf(entry == nullptr ? name : entry->name);
   std::map<std::string, std::string> descriptions;
   if (entry != nullptr) {

@@ -14,7 +14,7 @@ struct ApiOperator {
   std::string name;
   std::string description;
   std::string key_var_num_args;  ///< the parameter that counts the inputs, or empty
-  bool takes_parameters = true;  ///< otherwise given ones are ignored, as MXNet does
+  bool takes_parameters = true;  ///< otherwise calls ignore given ones, as MXNet's do
   QuirkSet quirks;               ///< those of the operator that the name or alias stands for
   std::vector<std::string> argument_names;
   std::vector<std::string> argument_types;

@@ -1,8 +1,10 @@
 #ifndef TESSERA_COMPAT_MXNET_CORE_SYMBOLS_H_
 #define TESSERA_COMPAT_MXNET_CORE_SYMBOLS_H_
 
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/compat/mxnet/core/handle_table.h"
 #include "tessera/compat/mxnet/core/types.h"
@@ -14,8 +16,16 @@ namespace tessera::mxnet {
 /// An operator with its parameters that has no inputs yet.
 struct AtomicSymbol {
   std::string op;
-  ParameterMap parameters;  ///< and attributes, as Symbol::Apply takes them
+  /// Parameters and attributes, as Symbol::Apply takes them. An operator without parameters ignores
+  /// other texts, which its node keeps as parameters that were given.
+  ParameterMap parameters;
 };
+
+/// Return the operator with inputs, as Symbol::Apply and Symbol::Compose do.
+Symbol ApplyAtomic(const AtomicSymbol& atomic, const std::vector<Symbol>& inputs,
+                   const std::string& name);
+Symbol ComposeAtomic(const AtomicSymbol& atomic, const std::map<std::string, Symbol>& inputs,
+                     const std::string& name);
 
 /// The object behind a symbol's handle. Composing changes it.
 struct ApiSymbol {

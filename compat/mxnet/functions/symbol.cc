@@ -28,15 +28,13 @@ void Compose(SymbolHandle handle, const char* name, uint32_t num_args, const cha
   }
   const std::string text = name == nullptr ? "" : name;
   if (keys == nullptr) {
-    object->symbol =
-        object->atomic ? Symbol::Apply(object->atomic->op, inputs, object->atomic->parameters, text)
-                       : object->symbol.ComposeInOrder(inputs, text);
+    object->symbol = object->atomic ? ApplyAtomic(*object->atomic, inputs, text)
+                                    : object->symbol.ComposeInOrder(inputs, text);
   } else {
     std::map<std::string, Symbol> named;
     const std::vector<std::string> names = TextsOf(keys, num_args, "keys");
     for (size_t i = 0; i < names.size(); ++i) named[names[i]] = inputs[i];
-    object->symbol = object->atomic ? Symbol::Compose(object->atomic->op, named,
-                                                      object->atomic->parameters, text)
+    object->symbol = object->atomic ? ComposeAtomic(*object->atomic, named, text)
                                     : object->symbol.Compose(named, text);
   }
   object->atomic.reset();
@@ -134,14 +132,9 @@ TESSERA_MXNET_API int MXSymbolCreateAtomicSymbol(AtomicSymbolCreator creator, ui
                                                  SymbolHandle* out) {
   return ApiCall([&] {
     NotNull(out, "out");
-    const ApiOperator& op = OperatorOf(creator);
-    tessera::ParameterMap parameters = ParametersOf(num_param, keys, vals);
-    if (!op.takes_parameters) {
-      std::erase_if(parameters, [](const auto& parameter) {
-        return !tessera::graph::IsAnnotation(parameter.first);
-      });
-    }
-    *out = Symbols().Add({.symbol = {}, .atomic = AtomicSymbol{op.name, std::move(parameters)}});
+    *out = Symbols().Add(
+        {.symbol = {},
+         .atomic = AtomicSymbol{OperatorOf(creator).name, ParametersOf(num_param, keys, vals)}});
   });
 }
 
