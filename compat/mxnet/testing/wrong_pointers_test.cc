@@ -1,4 +1,6 @@
 // Null pointers and wrong handles are errors in every function, never a crash.
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -47,17 +49,57 @@ int CallWithHandle(int (*function)(First, Arguments...), void* handle) {
   }
 }
 
+/// Zeros that an argument points to: an empty text, a null handle, a tensor of rank 0.
+struct Zeros {
+  alignas(std::max_align_t) char bytes[256] = {};
+};
+
+/// Returns an argument: 1, the handle, or the address of zeros. Functions of a client are null.
+template <typename T>
+T MakeArgument(void* handle, Zeros* zeros) {
+  if constexpr (!std::is_pointer_v<T>) {
+    return T(1);
+  } else if constexpr (std::is_function_v<std::remove_pointer_t<T>>) {
+    return nullptr;
+  } else if constexpr (std::is_same_v<T, void*>) {
+    return handle == nullptr ? zeros->bytes : handle;
+  } else {
+    return reinterpret_cast<T>(zeros->bytes);
+  }
+}
+
+/// Calls a function with the handle as its first argument, if that is one, a null or zero as
+/// argument `null`, and values for everything else.
+template <typename... Arguments>
+int CallWithOneNull(int (*function)(Arguments...), void* handle, size_t null) {
+  return [&]<size_t... kIndices>(std::index_sequence<kIndices...>) {
+    std::array<Zeros, sizeof...(Arguments)> zeros = {};
+    return function((kIndices == null ? Arguments()
+                                      : MakeArgument<Arguments>(kIndices == 0 ? handle : nullptr,
+                                                                &zeros[kIndices]))...);
+  }
+  (std::index_sequence_for<Arguments...>());
+}
+
+template <typename... Arguments>
+constexpr size_t NumArguments(int (*)(Arguments...)) {
+  return sizeof...(Arguments);
+}
+
 struct Function {
   Kind kind;
   const char* name;
+  size_t num_arguments;
   int (*call_with_nulls)();
   int (*call_with_handle)(void* handle);
+  int (*call_with_one_null)(void* handle, size_t null);
 };
 
-#define FUNCTION(kind, function)                                      \
-  {                                                                   \
-    Kind::kind, #function, [] { return CallWithNulls(function); },    \
-        [](void* handle) { return CallWithHandle(function, handle); } \
+#define FUNCTION(kind, function)                                                           \
+  {                                                                                        \
+    Kind::kind, #function, NumArguments(function), [] { return CallWithNulls(function); }, \
+        [](void* handle) { return CallWithHandle(function, handle); },                     \
+        [](void* handle, size_t null) { return CallWithOneNull(function, handle, null); }  \
   }
 
 // Functions for which nulls and zeros are an empty list are not here.
@@ -245,6 +287,13 @@ const Function kFunctions[] = {
     FUNCTION(kList, MXNDListGet),
     FUNCTION(kList, MXNDListFree),
 };
+
+// Functions for which nulls and zeros are an empty list.
+const Function kListFunctions[] = {
+    FUNCTION(kNone, MXAutogradMarkVariables), FUNCTION(kNone, MXAutogradComputeGradient),
+    FUNCTION(kNone, MXAutogradBackward),      FUNCTION(kNone, MXAutogradBackwardEx),
+    FUNCTION(kNone, MXPredReshape),           FUNCTION(kSymbol, NNSymbolSetAttrs),
+};
 #undef FUNCTION
 
 /// Returns a new handle, which stays; null for a kind that needs files.
@@ -348,6 +397,36 @@ TEST(WrongPointersTest, ALiveHandleWithNullsNeverCrashes) {
     }
   }
   Check(MXNDArrayWaitAll());
+}
+
+/// Calls a function with a null in place of each of its arguments in turn.
+void CallWithEachNull(const Function& function) {
+  SCOPED_TRACE(function.name);
+  for (size_t null = 0; null < function.num_arguments; ++null) {
+    NNAPISetLastError("");
+    const int status = function.call_with_one_null(Make(function.kind), null);
+    EXPECT_TRUE(status == 0 || status == -1) << status;
+    if (status == -1) {
+      EXPECT_STRNE(MXGetLastError(), "") << "argument " << null;
+    }
+  }
+}
+
+TEST(WrongPointersTest, OneNullAmongGoodPointersNeverCrashes) {
+  for (const Function& function : kFunctions) {
+    if (function.kind != Kind::kIterator) CallWithEachNull(function);
+  }
+  for (const Function& function : kListFunctions) CallWithEachNull(function);
+  Check(MXNDArrayWaitAll());
+}
+
+TEST(WrongPointersTest, ANullTensorOfDlpackIsAnErrorThatNamesIt) {
+  NDArrayHandle out = nullptr;
+  for (const bool is_transient : {false, true}) {
+    EXPECT_THAT(ErrorOf(MXNDArrayFromDLPackEx(nullptr, is_transient, &out)), HasSubstr("dlpack"));
+  }
+  EXPECT_THAT(ErrorOf(MXNDArrayFromDLPack(nullptr, &out)), HasSubstr("dlpack"));
+  EXPECT_EQ(out, nullptr);
 }
 
 TEST(WrongPointersTest, EmptyListsAreTaken) {
