@@ -20,18 +20,27 @@ namespace tessera::ops_internal {
 ///
 /// Values of one shape are combined element by element. A value that is marked by Broadcast(), and
 /// each result computed from it, is combined by operators that broadcast, until it is marked by
-/// Whole() again. A factor 0 makes a product the number 0.
+/// Whole() again. A factor 0 makes a product the number 0, whatever the other factor is. A number
+/// that an operation on a value results in remembers the value's shape, with which Apply takes it.
 class Term {
  public:
   Term(double number) : number_(number) {}  // NOLINT: numbers are operands
   Term(GradientBuilder* builder, GradientBuilder::Value value) : builder_(builder), value_(value) {}
 
-  bool is_number() const { return builder_ == nullptr; }
+  bool is_number() const { return value_ < 0; }
   bool IsNumber(double number) const { return is_number() && number_ == number; }
   double number() const { return number_; }
+  /// Returns the builder of the values from which the operand was computed; null if there is none.
   GradientBuilder* builder() const { return builder_; }
+  /// Returns the value, or -1 for a number.
   GradientBuilder::Value value() const { return value_; }
   bool broadcasts() const { return broadcasts_; }
+
+  /// Returns the value. A number becomes an array of the shape that it remembers, or else that of
+  /// `other`. Requires: one of the two was computed from a value.
+  GradientBuilder::Value ValueLike(const Term& other) const;
+  /// Returns a number that remembers the shape of `other`.
+  Term WithShapeOf(const Term& other) const;
 
   /// Returns the value as one that may have another shape than the values it is combined with.
   Term Broadcast() const { return Marked(true); }
@@ -46,8 +55,9 @@ class Term {
   }
 
   double number_ = 0;
-  GradientBuilder* builder_ = nullptr;  // null for a number
+  GradientBuilder* builder_ = nullptr;
   GradientBuilder::Value value_ = -1;
+  GradientBuilder::Value like_ = -1;  // has the shape of a number that was computed from values
   bool broadcasts_ = false;
 };
 
@@ -66,11 +76,13 @@ Term IsLesser(const Term& a, const Term& b);
 Term IsLesserEqual(const Term& a, const Term& b);
 Term IsEqual(const Term& a, const Term& b);
 
-/// Returns the first output of an operator applied to values.
+/// Returns the first output of an operator applied to values. Numbers among the operands become
+/// arrays (Term::ValueLike). Requires: at least one operand was computed from a value.
 Term Apply(std::string_view op, std::initializer_list<Term> operands,
            const ParameterMap& parameters = {});
 
-/// Sets the gradient of an input, which has none if it is the number 0.
+/// Sets the gradient of an input. It has none if `gradient` is the number 0; another number becomes
+/// an array of the input's shape.
 void SetInGrad(GradientBuilder* builder, int input, const Term& gradient);
 
 /// Returns the text of a number as a parameter.

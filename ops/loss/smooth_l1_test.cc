@@ -27,6 +27,7 @@ OperatorRow Row() {
        .parameters = {{"scalar", "2"}},
        .inputs = {{37}},
        .fills = {Fill::Distinct(-1, 1)}},
+      {.name = "flat", .parameters = {{"scalar", "0"}}, .inputs = {{37}}},
       {.name = "rank_0", .inputs = {TShape::OfRank(0)}},
       {.name = "of_nothing", .inputs = {{0, 2}}},
   };
