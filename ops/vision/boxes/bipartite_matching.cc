@@ -16,7 +16,7 @@
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/vision/zero_gradient.h"
+#include "tessera/ops/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

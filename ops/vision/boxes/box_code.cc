@@ -22,7 +22,7 @@
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/boxes/anchor_shapes.h"
 #include "tessera/ops/vision/boxes/anchors.h"
-#include "tessera/ops/vision/zero_gradient.h"
+#include "tessera/ops/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

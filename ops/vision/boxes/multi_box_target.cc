@@ -38,7 +38,7 @@
 #include "tessera/ops/vision/boxes/anchor_shapes.h"
 #include "tessera/ops/vision/boxes/anchors.h"
 #include "tessera/ops/vision/regions/boxes.h"
-#include "tessera/ops/vision/zero_gradient.h"
+#include "tessera/ops/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

@@ -31,7 +31,7 @@
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/boxes.h"
-#include "tessera/ops/vision/zero_gradient.h"
+#include "tessera/ops/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {

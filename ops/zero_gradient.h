@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_VISION_ZERO_GRADIENT_H_
-#define TESSERA_OPS_VISION_ZERO_GRADIENT_H_
+#ifndef TESSERA_OPS_ZERO_GRADIENT_H_
+#define TESSERA_OPS_ZERO_GRADIENT_H_
 
 #include <span>
 #include <vector>
@@ -34,4 +34,4 @@ class ZeroGradientOperator : public Operator {
 
 }  // namespace tessera::ops_internal
 
-#endif  // TESSERA_OPS_VISION_ZERO_GRADIENT_H_
+#endif  // TESSERA_OPS_ZERO_GRADIENT_H_
