@@ -8,7 +8,7 @@
 //
 // The factors are those of MXNet 1.9.1's packages. Shapes: any; the ranges have shape (1,). Types:
 // data of the first float32, float64, float16 or bfloat16, computed in float32; ranges and the
-// second's output float32. No gradient. Runs on the CPU.
+// second's output float32. Gradient 0. Runs on the CPU.
 #include <string>
 #include <vector>
 
@@ -16,6 +16,7 @@
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/zero_gradient.h"
 
 namespace tessera {
 namespace {
@@ -43,12 +44,11 @@ struct DequantizeParameters {
 /// The arguments are (data, min_range, max_range), the first output is like data, and further
 /// outputs are ranges.
 template <typename Parameters>
-class RangedProperty : public ParameterizedProperty<Parameters> {
+class RangedProperty : public ZeroGradientProperty<Parameters> {
  public:
   std::vector<std::string> ListArguments() const override {
     return {"data", "min_range", "max_range"};
   }
-  bool HasGradient() const override { return false; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     const auto inputs = ListArguments(), outputs = this->ListOutputs();

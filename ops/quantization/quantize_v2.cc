@@ -14,7 +14,7 @@
 // and 2 are -r and r for int8; for uint8 low and high, or 0 and r of _contrib_requantize.
 // out_type=auto is uint8 if a calibrated range begins at 0 or above, else int8. Shapes: any; ranges
 // (1,). Types: data of the first float32, float64, float16, bfloat16, int8 or uint8, of the second
-// int32. No gradient. Runs on the CPU.
+// int32. Gradient 0. Runs on the CPU.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -25,6 +25,7 @@
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/zero_gradient.h"
 
 namespace tessera {
 namespace {
@@ -52,10 +53,9 @@ struct CalibratedParameters {
   }
 };
 
-class CalibratedProperty : public ParameterizedProperty<CalibratedParameters> {
+class CalibratedProperty : public ZeroGradientProperty<CalibratedParameters> {
  public:
   std::vector<std::string> ListOutputs() const final { return {"output0", "output1", "output2"}; }
-  bool HasGradient() const final { return false; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const final {
     const auto inputs = ListArguments(), outputs = ListOutputs();

@@ -7,7 +7,7 @@
 // calibrated range, which is required and is the output's. Halves are rounded to the even integer,
 // and results limited to int8. As in MXNet, eps counts twice, and gamma counts also with fix_gamma.
 // Shapes: those of BatchNorm; ranges (1,). Types: data int8 or uint8; gamma, beta, statistics and
-// ranges float32; out int8. No gradient. Runs on the CPU.
+// ranges float32; out int8. Gradient 0. Runs on the CPU.
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -8,7 +8,7 @@
 // is converted to such codes if data are int8. For uint8 its codes are added unchanged, as MXNet's
 // package for CPUs does. Sums of products wrap around; the bias is added with saturation. Shapes:
 // those of Convolution; ranges (1,). Types: data int8 or uint8; weight and bias int8; out int32;
-// ranges float32. No gradient. Runs on the CPU.
+// ranges float32. Gradient 0. Runs on the CPU.
 #include <algorithm>
 #include <vector>
 

@@ -15,7 +15,7 @@
 //
 // MXNet leaves the uint8 addend of an int32 sum out if the other is int8, and lets calibrated
 // products wrap around. Shapes: all equal; ranges (1,). Types: sums take int8 and uint8, products
-// int8; ranges float32. No gradient. Runs on the CPU.
+// int8; ranges float32. Gradient 0. Runs on the CPU.
 #include <algorithm>
 #include <cmath>
 #include <optional>

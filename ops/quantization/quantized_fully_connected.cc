@@ -8,7 +8,7 @@
 // and 2^31 - 1. The bias is first converted to the codes' unit as MXNet does, with n + 1/2 in place
 // of n, and cut off towards 0. Sums of products wrap around; the bias is added with saturation.
 // Shapes: those of FullyConnected; ranges (1,). Types: data int8 or uint8; weight and bias int8;
-// out int32; ranges float32. No gradient. Runs on the CPU.
+// out int32; ranges float32. Gradient 0. Runs on the CPU.
 #include <cstdint>
 #include <vector>
 

@@ -12,7 +12,7 @@
 // type, are converted: round(code * s / si), halves to the even integer, limited to the type's
 // range, where s and si are the codes of 1 of output and input.
 //
-// Shapes: those of Flatten, _copy, Embedding and Concat; ranges (1,) of float32. No gradient. Runs
+// Shapes: those of Flatten, _copy, Embedding and Concat; ranges (1,) of float32. Gradient 0. Runs
 // on the CPU.
 #include <algorithm>
 #include <string>
@@ -106,7 +106,7 @@ struct QuantizedEmbeddingParameters {
     schema.Required("output_dim", &P::output_dim, "the length of a row");
     schema.Range(1);
     schema.Choice("dtype", &P::dtype, DTypeChoices(), "accepted; rows are int8");
-    schema.Optional("sparse_grad", &P::sparse_grad, "accepted; there is no gradient");
+    schema.Optional("sparse_grad", &P::sparse_grad, "accepted; the gradient is 0");
   }
 };
 

@@ -7,7 +7,7 @@
 // n is the kernel's size, also for a window beyond the padding; if count_include_pad is False, it
 // is the number of the window's elements. A window without an element has the type's lowest number
 // as its maximum, and 0 as its average. The range stays data's. Shapes: those of Pooling; ranges
-// (1,). Types: data int8 or uint8, out likewise; ranges float32. No gradient. Runs on the CPU.
+// (1,). Types: data int8 or uint8, out likewise; ranges float32. Gradient 0. Runs on the CPU.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -14,14 +14,16 @@
 #include "tessera/ops/property.h"
 #include "tessera/ops/quantization/codes.h"
 #include "tessera/ops/registry.h"
+#include "tessera/ops/zero_gradient.h"
 
 namespace tessera::ops_internal {
 
 /// The property of an operator of codes (codes.h). The arguments are those of an operator of
 /// floating-point numbers, the base, then the ends of their ranges. The outputs are the base's
-/// first output and its range's ends. An end has shape (1,) and type float32. There is no gradient.
+/// first output and its range's ends. An end has shape (1,) and type float32. The gradient is
+/// 0.
 template <typename Parameters>
-class QuantizedProperty : public ParameterizedProperty<Parameters> {
+class QuantizedProperty : public ZeroGradientProperty<Parameters> {
  public:
   std::vector<std::string> ListArguments() const override {
     std::vector<std::string> names = BaseArguments();
@@ -31,7 +33,6 @@ class QuantizedProperty : public ParameterizedProperty<Parameters> {
   std::vector<std::string> ListOutputs() const override {
     return {"output", "min_output", "max_output"};
   }
-  bool HasGradient() const override { return false; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     const std::vector<std::string> inputs = ListArguments(), outputs = ListOutputs();

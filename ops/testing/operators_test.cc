@@ -135,7 +135,7 @@ class OperatorCallTest : public ::testing::TestWithParam<CallParam> {
   OperatorCallTest()
       : harness_(*GetParam().row, *GetParam().test_case, GetParam().dtype, SharedDevice()) {}
 
-  bool HasGradient() const { return harness_.property().HasGradient(); }
+  bool HasBackward() const { return harness_.property().HasBackward(); }
 
   OperatorHarness harness_;
 };
@@ -178,7 +178,7 @@ TEST_P(OperatorCallTest, ForwardInPlaceGivesTheSameBits) {
 }
 
 TEST_P(OperatorCallTest, BackwardMatchesTheReference) {
-  if (!HasGradient()) {
+  if (!HasBackward()) {
     // The base class answers, and says so.
     EXPECT_THROW(harness_.Backward(), Error);
     return;
@@ -188,7 +188,7 @@ TEST_P(OperatorCallTest, BackwardMatchesTheReference) {
 }
 
 TEST_P(OperatorCallTest, BackwardDoesToEachGradientWhatIsRequested) {
-  if (!HasGradient()) return;
+  if (!HasBackward()) return;
   const size_t n = harness_.num_inputs();
   const std::vector<OpReqType> add(n, kAddTo);
   if (harness_.AcceptsAddTo()) harness_.ExpectBackward(harness_.Backward({.req = add}), add);
@@ -204,7 +204,7 @@ TEST_P(OperatorCallTest, BackwardDoesToEachGradientWhatIsRequested) {
 }
 
 TEST_P(OperatorCallTest, BackwardInPlaceGivesTheSameBits) {
-  if (!HasGradient()) return;
+  if (!HasBackward()) return;
   const CallResult expected = harness_.Backward();
   const std::vector<int> needed = harness_.BackwardDependency();
   const std::vector<int> gradients = harness_.InGradIds();
@@ -247,7 +247,7 @@ TEST_P(OperatorCallTest, BitsDependNeitherOnTheRunNorOnTheNumberOfThreads) {
     CallResult forward, backward;
     arena.execute([&] {
       forward = harness_.Forward();
-      if (HasGradient()) backward = harness_.Backward();
+      if (HasBackward()) backward = harness_.Backward();
     });
     return std::vector<std::vector<Bytes>>{forward.values, forward.mutated, backward.values};
   };

@@ -2,9 +2,6 @@
 #define TESSERA_OPS_VISION_BOX_REFERENCE_H_
 
 #include <algorithm>
-#include <vector>
-
-#include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {
 
@@ -17,15 +14,6 @@ inline double OverlapOfCorners(const double* a, const double* b) {
     of_b *= std::max(0.0, b[axis + 2] - b[axis]);
   }
   return both > 0 ? both / (of_a + of_b - both) : 0;
-}
-
-/// The backward reference of operators whose gradient is 0.
-inline std::vector<Values> ZeroGradients(const ParameterMap&, const std::vector<Values>&,
-                                         const std::vector<Values>& in,
-                                         const std::vector<Values>&) {
-  std::vector<Values> gradients;
-  for (const Values& argument : in) gradients.emplace_back(argument.shape);
-  return gradients;
 }
 
 }  // namespace tessera::ops_testing

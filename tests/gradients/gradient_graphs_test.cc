@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -248,6 +249,64 @@ TEST(GradientGraphsTest, EveryOperatorHasAGraphOrIsListed) {
           "_random_pdf_generalized_negative_binomial", "_random_pdf_negative_binomial",
           "_random_pdf_normal", "_random_pdf_poisson", "_random_pdf_uniform", "_sample_multinomial",
           "gamma", "gammaln", "sort", "topk"));
+}
+
+TEST(GradientGraphsTest, OperatorsThatMxnetDifferentiatesToZeroAreDifferentiable) {
+  std::set<std::string> names = {
+      "_contrib_MultiBoxDetection",
+      "_contrib_MultiBoxPrior",
+      "_contrib_MultiBoxTarget",
+      "_contrib_Proposal",
+      "_contrib_arange_like",
+      "_contrib_bipartite_matching",
+      "_contrib_box_decode",
+      "_contrib_box_encode",
+      "_contrib_box_iou",
+      "_contrib_dequantize",
+      "_contrib_index_array",
+      "_contrib_quantize",
+      "_contrib_quantize_v2",
+      "_contrib_quantized_batch_norm",
+      "_contrib_quantized_concat",
+      "_contrib_quantized_conv",
+      "_contrib_quantized_elemwise_mul",
+      "_contrib_quantized_embedding",
+      "_contrib_quantized_flatten",
+      "_contrib_quantized_fully_connected",
+      "_contrib_quantized_pooling",
+      "_contrib_requantize",
+      "_equal",
+      "_equal_scalar",
+      "_logical_and",
+      "_ravel_multi_index",
+      "_unravel_index",
+      "argmax",
+      "argmin",
+      "argsort",
+      "broadcast_equal",
+      "broadcast_logical_or",
+      "ceil",
+      "fix",
+      "floor",
+      "logical_not",
+      "one_hot",
+      "ones_like",
+      "rint",
+      "round",
+      "shape_array",
+      "sign",
+      "size_array",
+      "trunc",
+      "zeros_like",
+  };
+  for (const OperatorRow& row : ops_testing::OperatorRows()) {
+    if (names.erase(row.name) == 0) continue;
+    SCOPED_TRACE(row.name);
+    const NodeEntry out = graph::MakeNode(
+        OperatorRegistry::Get().Create(row.name, row.cases.front().parameters), "op", {});
+    EXPECT_NO_THROW(BuildGradients({{out.node, 0}}, out.node->inputs));
+  }
+  EXPECT_THAT(names, ::testing::IsEmpty()) << "operators without a row";
 }
 
 TEST(GradientGraphsTest, StatisticsOfAnotherTypeAreConverted) {

@@ -72,7 +72,7 @@ class BipartiteMatchingProperty final : public ZeroGradientProperty<BipartiteMat
   }
 };
 
-class BipartiteMatchingOperator final : public ZeroGradientOperator {
+class BipartiteMatchingOperator final : public Operator {
  public:
   explicit BipartiteMatchingOperator(const BipartiteMatchingParameters& param) : param_(param) {}
 

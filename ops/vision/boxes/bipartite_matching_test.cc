@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
-#include "tessera/ops/vision/box_reference.h"
 
 namespace tessera::ops_testing {
 namespace {
@@ -47,8 +46,6 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_bipartite_matching";
   row.forward = Forward;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   const auto add = [&row](const std::string& name, const ParameterMap& parameters,
                           const TShape& data) {
     // Some are equal, to each other and to a threshold, in every type.

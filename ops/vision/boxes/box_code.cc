@@ -54,7 +54,7 @@ class BoxEncodeProperty final : public ZeroGradientProperty<NoParameters> {
   }
 };
 
-class BoxEncodeOperator final : public ZeroGradientOperator {
+class BoxEncodeOperator final : public Operator {
  public:
   explicit BoxEncodeOperator(const NoParameters&) {}
 
@@ -156,7 +156,7 @@ class BoxDecodeProperty final : public ZeroGradientProperty<BoxDecodeParameters>
   }
 };
 
-class BoxDecodeOperator final : public ZeroGradientOperator {
+class BoxDecodeOperator final : public Operator {
  public:
   explicit BoxDecodeOperator(const BoxDecodeParameters& param) : param_(param) {}
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
-#include "tessera/ops/vision/box_reference.h"
 
 namespace tessera::ops_testing {
 namespace {
@@ -41,8 +40,6 @@ OperatorRow EncodeRow() {
   OperatorRow row;
   row.name = "_contrib_box_encode";
   row.forward = Encode;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   const auto add = [&row](const std::string& name, index_t batch, index_t count, index_t refs,
                           Fill samples, Fill matches) {
     const Fill boxes = Fill::Given({0, 0, 2, 4, 1, 1, 2, 2, 0.5, 0, 3, 1, -2, -1, 1, 3});
@@ -104,8 +101,6 @@ OperatorRow DecodeRow() {
   OperatorRow row;
   row.name = "_contrib_box_decode";
   row.forward = Decode;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   const auto add = [&row](const std::string& name, const ParameterMap& parameters,
                           const TShape& data) {
     row.cases.push_back({.name = name,

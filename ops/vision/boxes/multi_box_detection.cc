@@ -94,7 +94,7 @@ struct BestClass {
   T score = -1;
 };
 
-class MultiBoxDetectionOperator final : public ZeroGradientOperator {
+class MultiBoxDetectionOperator final : public Operator {
  public:
   explicit MultiBoxDetectionOperator(const MultiBoxDetectionParameters& param) : param_(param) {}
 

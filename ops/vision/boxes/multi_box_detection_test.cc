@@ -107,8 +107,6 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_MultiBoxDetection";
   row.forward = Forward;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   const Fill scores = Fill::Given({0.5, 0.25, 0.75, 0.125, 0.5, 0.375, 0, 0.625, 0.875, 0.125,
                                    0.6875, 0.25, 0.25, 0.75, 0.25, 0.5, 0.875});
   const Fill anchors =

@@ -74,7 +74,7 @@ class MultiBoxPriorProperty final : public ZeroGradientProperty<MultiBoxPriorPar
   }
 };
 
-class MultiBoxPriorOperator final : public ZeroGradientOperator {
+class MultiBoxPriorOperator final : public Operator {
  public:
   explicit MultiBoxPriorOperator(const MultiBoxPriorParameters& param) : param_(param) {}
 

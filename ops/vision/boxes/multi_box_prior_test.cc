@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
-#include "tessera/ops/vision/box_reference.h"
 
 namespace tessera::ops_testing {
 namespace {
@@ -51,8 +50,6 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_MultiBoxPrior";
   row.forward = Forward;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   row.batch_follows_from_output = false;
   const auto add = [&row](const std::string& name, const ParameterMap& parameters,
                           const TShape& data) {

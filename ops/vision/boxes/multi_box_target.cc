@@ -103,7 +103,7 @@ class MultiBoxTargetProperty final : public ZeroGradientProperty<MultiBoxTargetP
   }
 };
 
-class MultiBoxTargetOperator final : public ZeroGradientOperator {
+class MultiBoxTargetOperator final : public Operator {
  public:
   explicit MultiBoxTargetOperator(const MultiBoxTargetParameters& param) : param_(param) {}
 

@@ -145,8 +145,6 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_MultiBoxTarget";
   row.forward = Forward;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   // Anchors and objects with overlaps that are equal, 0, and 1.
   const Fill anchors = Fill::Given({0.125, 0.125, 0.5,  0.5,  0.25, 0.25, 0.75, 0.75, 0.5,  0.5,
                                     1,     0.875, 0,    0,    0.25, 0.25, 0.25, 0.25, 0.75, 0.75,

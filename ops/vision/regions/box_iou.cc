@@ -3,9 +3,9 @@
 //   out[i][j] = |lhs[i] and rhs[j]| / |lhs[i] or rhs[j]|, areas; 0 if they do not overlap
 //
 // A box is (left, top, right, bottom) in the format corner, (x, y, width, height) with the centre's
-// place in the format center. There is no gradient. Shapes: lhs (m…, 4), rhs (n…, 4), out (m…,
-// n…), each with one axis or more before the 4. Types: float32, float64, float16, bfloat16; the
-// last two are computed in float32. Runs on the CPU.
+// place in the format center. The gradient is 0, as in MXNet. Shapes: lhs (m…, 4), rhs (n…, 4), out
+// (m…, n…), each with one axis or more before the 4. Types: float32, float64, float16, bfloat16;
+// the last two are computed in float32. Runs on the CPU.
 #include <string>
 #include <vector>
 
@@ -15,6 +15,7 @@
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/vision/regions/boxes.h"
+#include "tessera/ops/zero_gradient.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera {
@@ -31,7 +32,7 @@ struct BoxIouParameters {
   }
 };
 
-class BoxIouProperty final : public ParameterizedProperty<BoxIouParameters> {
+class BoxIouProperty final : public ZeroGradientProperty<BoxIouParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
@@ -67,7 +68,6 @@ class BoxIouProperty final : public ParameterizedProperty<BoxIouParameters> {
     }
     return out.known();
   }
-  bool HasGradient() const override { return false; }
 };
 
 template <typename T>

@@ -243,7 +243,7 @@ class ImageBoxes {
   std::vector<Candidate<T>> candidates_;
 };
 
-class ProposalOperator final : public ZeroGradientOperator {
+class ProposalOperator final : public Operator {
  public:
   explicit ProposalOperator(const ProposalParameters& param) : p_(param) {}
 

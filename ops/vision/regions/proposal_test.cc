@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
-#include "tessera/ops/vision/box_reference.h"
 
 namespace tessera::ops_testing {
 namespace {
@@ -148,8 +147,6 @@ OperatorRow Row(const std::string& name, bool many) {
   OperatorRow row;
   row.name = name;
   row.batch_follows_from_output = !many;
-  row.backward = ZeroGradients;
-  row.gradient_is_derivative = false;
   row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
                    std::vector<Values>*) {
     const ParameterReader p(parameters);
