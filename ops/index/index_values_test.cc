@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -69,6 +70,38 @@ TEST(IndexValuesTest, TakeThatRaisesNamesTheIndexOutsideOfTheAxis) {
         },
         {"element 1", "extent 3"});
   }
+}
+
+TEST(IndexValuesTest, NanIsOutsideOfEveryRange) {
+  const auto take = [](const std::string& mode) {
+    return Call("take", {{"mode", mode}}, {1, 2, 3}, {3}, {2, NAN}, {2});
+  };
+  EXPECT_THAT(take("clip"), ElementsAre(3, 1));
+  for (const std::string mode : {"raise", "wrap"}) {
+    ExpectOutOfRange([&] { take(mode); }, {"index nan", "element 1", "extent 3"});
+  }
+  const auto pick = [](const std::string& mode) {
+    return Call("pick", {{"mode", mode}}, {1, 2, 3, 4}, {2, 2}, {1, NAN}, {2});
+  };
+  EXPECT_THAT(pick("clip"), ElementsAre(2, 3));
+  ExpectOutOfRange([&] { pick("wrap"); }, {"index nan", "element 1", "extent 2"});
+  EXPECT_THAT(Call("batch_take", {}, {1, 2, 3, 4}, {2, 2}, {1, NAN}, {2}), ElementsAre(2, 3));
+  EXPECT_THAT(Call("one_hot", {{"depth", "2"}, {"off_value", "0.5"}}, {{{NAN, 1}, {2}}}),
+              ElementsAre(0.5f, 0.5f, 0.5f, 1));
+  EXPECT_THAT(Call("Embedding", {{"input_dim", "3"}, {"output_dim", "1"}}, {NAN, 2}, {2}, {1, 2, 3},
+                   {3, 1}),
+              ElementsAre(1, 3));
+  ExpectOutOfRange([] { Call("gather_nd", {}, {1, 2}, {2}, {NAN}, {1, 1}); }, {"index nan"});
+  ExpectOutOfRange(
+      [] {
+        Call("scatter_nd", {{"shape", "(2,)"}}, {5}, {1}, {NAN}, {1, 1});
+      },
+      {"index nan"});
+  ExpectOutOfRange(
+      [] {
+        Call("_contrib_index_copy", {}, {{{1, 2}, {2}}, {{NAN}, {1}}, {{9}, {1}}});
+      },
+      {"index nan"});
 }
 
 TEST(IndexValuesTest, AnEmptyAxisHasNoPositions) {

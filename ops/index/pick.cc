@@ -6,11 +6,11 @@
 //   fill_element_0index:  out = lhs, but out[i][rhs[i]] = mhs[i]
 //
 // Numbers are truncated. The position of an index outside of the axis is the nearest one, or with
-// pick's mode wrap the remainder; fill_element_0index passes over it. Shapes: pick's data (i…, n,
-// j…), index and out (i…, j…) or with 1 in the place of n, which out has if keepdims; a vector
-// counts as a row whose n is kept as 1. a (i…, n), indices and out any shape with as many elements
-// as a has rows; lhs and out (rows, n), mhs and rhs (rows). Types: any one type, and any type for
-// the indices. Only pick has a gradient. Runs on the CPU.
+// pick's mode wrap the remainder; fill_element_0index passes over it. NaN is below 0, and an error
+// with wrap. Shapes: pick's data (i…, n, j…), index and out (i…, j…) or with 1 in the place of n,
+// which out has if keepdims; a vector counts as a row whose n is kept as 1. a (i…, n), indices and
+// out any shape with as many elements as a has rows; lhs and out (rows, n), mhs and rhs (rows).
+// Types: any one type, and any type for the indices. Only pick has a gradient. Runs on the CPU.
 #include <optional>
 
 #include "tessera/base/error.h"

@@ -4,9 +4,10 @@
 //   d a[i…][p][j…] = the sum of d out[i…][k…][j…] over indices[k…] == p
 //
 // Numbers are truncated. The position of an index outside of the axis is the nearest one (mode
-// clip) or the remainder (wrap), or Forward throws Error(kOutOfRange) (raise). Shapes: a (i…, n,
-// j…) with n along `axis`; indices (k…), any shape; out (i…, k…, j…). Types: a and out of any one
-// type, indices of any type; sums of 16-bit types in float32. Runs on the CPU.
+// clip) or the remainder (wrap), or Forward throws Error(kOutOfRange) (raise). NaN is below 0, and
+// an error with wrap, too. Shapes: a (i…, n, j…) with n along `axis`; indices (k…), any shape; out
+// (i…, k…, j…). Types: a and out of any one type, indices of any type; sums of 16-bit types in
+// float32. Runs on the CPU.
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"

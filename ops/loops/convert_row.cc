@@ -95,6 +95,28 @@ void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out) {
              [&](auto tag) { Store(in, n, add, static_cast<typename decltype(tag)::type*>(out)); });
 }
 
+void LoadIndices(const void* data, DType dtype, index_t n, int64_t* indices) {
+  VisitDType(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* const in = static_cast<const T*>(data);
+    if constexpr (std::is_floating_point_v<T> || kIsSixteenBitReal<T>) {
+      using Number = std::conditional_t<kIsSixteenBitReal<T>, float, T>;
+      for (index_t i = 0; i < n; ++i) {
+        const Number x = static_cast<Number>(in[i]);
+        indices[i] = x != x ? kNanIndex : Convert<int64_t>(x);
+      }
+    } else {
+      Load(in, 1, n, indices);
+    }
+  });
+}
+
+bool IsNanIndex(int64_t index, DType dtype) { return index == kNanIndex && IsReal(dtype); }
+
+std::string IndexText(int64_t index, DType dtype) {
+  return IsNanIndex(index, dtype) ? "nan" : std::to_string(index);
+}
+
 #define TESSERA_INSTANTIATE(T)                                                             \
   template void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out); \
   template void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out)

@@ -2,6 +2,8 @@
 #define TESSERA_OPS_LOOPS_CONVERT_ROW_H_
 
 #include <cstdint>
+#include <limits>
+#include <string>
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
@@ -19,6 +21,17 @@ void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out);
 /// bool is whether an element is not 0. T is float, double, int32_t or int64_t.
 template <typename T>
 void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out);
+
+/// The index that a NaN is. No other floating-point number is converted to it.
+inline constexpr int64_t kNanIndex = std::numeric_limits<int64_t>::min() + 1;
+
+/// Reads n contiguous indices as LoadRow does, except that NaN is kNanIndex, which is outside of
+/// every range.
+void LoadIndices(const void* data, DType dtype, index_t n, int64_t* indices);
+/// Returns whether an index that LoadIndices read from an array of that type is NaN.
+bool IsNanIndex(int64_t index, DType dtype);
+/// Returns an index that LoadIndices read from an array of that type as text for an error.
+std::string IndexText(int64_t index, DType dtype);
 
 /// Returns a number as an element of T, converted as LoadRow converts.
 template <typename T>

@@ -231,7 +231,8 @@ Positions::Positions(const TBlob& indices, std::span<const index_t> extents, Ind
 }
 
 void Positions::Read(index_t first, index_t n, int64_t* positions) const {
-  const index_t size = DTypeSizeBytes(indices_.type_flag_);
+  const DType dtype = indices_.type_flag_;
+  const index_t size = DTypeSizeBytes(dtype);
   int64_t block[kBlock];
   for (index_t begin = 0; begin < n; begin += kBlock) {
     const index_t count = std::min(kBlock, n - begin);
@@ -239,8 +240,7 @@ void Positions::Read(index_t first, index_t n, int64_t* positions) const {
     std::fill_n(to, count, 0);
     for (int d = 0; d < num_dims_; ++d) {
       const index_t extent = extents_[At(d)];
-      LoadRow(Element(indices_, d * count_ + first + begin, size), indices_.type_flag_, 1, count,
-              block);
+      LoadIndices(Element(indices_, d * count_ + first + begin, size), dtype, count, block);
       for (index_t i = 0; i < count; ++i) {
         int64_t index = block[i];
         if (index < 0 || index >= extent) {
@@ -250,8 +250,10 @@ void Positions::Read(index_t first, index_t n, int64_t* positions) const {
           }
           const bool from_end = mode_ == IndexMode::kFromEnd && index < 0 && index >= -extent;
           if (extent == 0 || mode_ == IndexMode::kRaise ||
-              (mode_ == IndexMode::kFromEnd && !from_end)) {
-            throw OutOfRange("index ", index, ", element ", d * count_ + first + begin + i,
+              (mode_ == IndexMode::kFromEnd && !from_end) ||
+              (mode_ == IndexMode::kWrap && IsNanIndex(index, dtype))) {
+            throw OutOfRange("index ", IndexText(index, dtype), ", element ",
+                             d * count_ + first + begin + i,
                              " of the indices, is outside of dimension ", d, " of extent ", extent);
           }
           if (mode_ == IndexMode::kClip) {

@@ -18,7 +18,7 @@ namespace tessera::ops_internal {
 /// The meaning of an index outside of [0, extent).
 enum class IndexMode {
   kClip,     ///< the nearest position
-  kWrap,     ///< the remainder of a division by the extent
+  kWrap,     ///< the remainder of a division by the extent; an error for NaN, which has none
   kRaise,    ///< an error
   kFromEnd,  ///< negative ones count from the end; an error beyond that
   kSkip,     ///< none: the position is -1; for indices of one dimension
@@ -26,7 +26,7 @@ enum class IndexMode {
 
 /// The positions that an array of indices names. It may hold several arrays of one size, one for
 /// each dimension of the array that is indexed; a position is then the number of the row in the
-/// order of these dimensions. Numbers are truncated, and NaN is 0.
+/// order of these dimensions. Numbers are truncated. NaN is below all of them (LoadIndices).
 class Positions {
  public:
   /// `extents` are those of the indexed dimensions, at most TShape::kMaxRank.

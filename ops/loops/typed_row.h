@@ -56,6 +56,12 @@ class RowReader {
   index_t size_ = sizeof(T);  // the bytes of an element
 };
 
+/// Reads n indices of an array from element `first` on, as LoadIndices does.
+inline void ReadIndices(const TBlob& array, index_t first, index_t n, int64_t* indices) {
+  const char* const data = static_cast<const char*>(array.dptr_);
+  LoadIndices(data + first * DTypeSizeBytes(array.type_flag_), array.type_flag_, n, indices);
+}
+
 /// Writes elements of T to an array by a request, converted or added as StoreRow does. A caller
 /// computes a row where Out says, and hands it to Write.
 template <typename T>

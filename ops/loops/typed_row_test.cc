@@ -1,9 +1,12 @@
 #include "tessera/ops/loops/typed_row.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "tessera/base/device.h"
@@ -80,6 +83,27 @@ TYPED_TEST(TypedRowTest, OnlyDenseElementsOfTheTypeAreReadInPlace) {
       EXPECT_TRUE(n == 0 || reader[1] == T(1));
     }
   }
+}
+
+TEST(IndicesTest, NanIsAnIndexOfItsOwn) {
+  double numbers[] = {2.7, -1.5, NAN, -1e30, 1e30};
+  constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
+  int64_t indices[5];
+  ReadIndices(TBlob(numbers, {5}, DType::kFloat64, Device::Cpu()), 0, 5, indices);
+  EXPECT_THAT(indices, ::testing::ElementsAre(2, -1, kNanIndex, kLow, kHigh));
+  float narrow[] = {0, NAN};
+  ReadIndices(TBlob(narrow, {2}, DType::kFloat32, Device::Cpu()), 1, 1, indices);
+  EXPECT_EQ(indices[0], kNanIndex);
+  EXPECT_EQ(IndexText(kNanIndex, DType::kFloat32), "nan");
+  half_t half = half_t(NAN);
+  LoadIndices(&half, DType::kFloat16, 1, indices);
+  EXPECT_EQ(indices[0], kNanIndex);
+  int64_t integer = kNanIndex;
+  LoadIndices(&integer, DType::kInt64, 1, indices);
+  EXPECT_EQ(indices[0], integer);
+  EXPECT_FALSE(IsNanIndex(integer, DType::kInt64));
+  EXPECT_EQ(IndexText(integer, DType::kInt64), "-9223372036854775807");
 }
 
 TYPED_TEST(TypedRowTest, RequestsSayWhatBecomesOfARow) {

@@ -363,13 +363,14 @@ class CtcLossOperator final : public Operator {
   static index_t ReadLength(const TBlob& lengths, std::string_view name, index_t n, index_t most) {
     const index_t length = ReadIntegers(lengths, n, 1).front();
     if (length < 0 || length > most) {
-      throw OutOfRange(name, "[", n, "] is ", length, ", expected 0 to ", most);
+      throw OutOfRange(name, "[", n, "] is ", IndexText(length, lengths.type_flag_),
+                       ", expected 0 to ", most);
     }
     return length;
   }
   static std::vector<int64_t> ReadIntegers(const TBlob& array, index_t first, index_t count) {
     std::vector<int64_t> values(At(count));
-    RowReader<int64_t>(array).Copy(first, count, values.data());
+    ReadIndices(array, first, count, values.data());
     return values;
   }
 
@@ -389,7 +390,8 @@ class CtcLossOperator final : public Operator {
       sample.labels.assign(given.begin(), end);
       for (const index_t label : sample.labels) {
         if (label < 0 || label >= classes) {
-          throw OutOfRange("label[", n, "] has ", label, ", expected a class, 0 to ", classes - 1);
+          throw OutOfRange("label[", n, "] has ", IndexText(label, in_data[1].type_flag_),
+                           ", expected a class, 0 to ", classes - 1);
         }
       }
     }

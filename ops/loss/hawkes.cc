@@ -240,11 +240,12 @@ class HawkesOperator final : public Operator {
     const index_t batch = in[kLags].shape_[0], steps = in[kLags].shape_[1];
     const index_t processes = in[kAlpha].Size();
     std::vector<int64_t> lengths(At(batch));
-    RowReader<int64_t>(in[kValidLength]).Copy(0, batch, lengths.data());
+    ReadIndices(in[kValidLength], 0, batch, lengths.data());
     for (index_t i = 0; i < batch; ++i) {
       const index_t length = lengths[At(i)];
       if (length < 0 || length > steps) {
-        throw OutOfRange("valid_length[", i, "] is ", length, ", expected 0 to ", steps);
+        throw OutOfRange("valid_length[", i, "] is ",
+                         IndexText(length, in[kValidLength].type_flag_), ", expected 0 to ", steps);
       }
       const auto* const marks = static_cast<const int32_t*>(in[kMarks].dptr_) + i * steps;
       for (index_t j = 0; j < length; ++j) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ TEST(HawkesValuesTest, LengthsAreNumbersOfSteps) {
   EXPECT_THAT(Refusal({0, 0, 0, 0, 0, 0}, {1, 4}),
               ::testing::HasSubstr("valid_length[1] is 4, expected 0 to 3"));
   EXPECT_THAT(Refusal({0, 0, 0, 0, 0, 0}, {-1, 0}), ::testing::HasSubstr("valid_length[0] is -1"));
+  EXPECT_THAT(Refusal({0, 0, 0, 0, 0, 0}, {NAN, 0}),
+              ::testing::HasSubstr("valid_length[0] is nan"));
 }
 
 }  // namespace

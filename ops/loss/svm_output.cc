@@ -98,7 +98,8 @@ class SVMOutputOperator final : public Operator {
       call.Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
         const T* const y = in[0];
         T* const dx = out[0];
-        const int64_t k = RowReader<int64_t>(label)[row];
+        int64_t k;
+        ReadIndices(label, row, 1, &k);
         const bool is_class = k >= 0 && k < n;
         const T at_label = is_class ? margin - y[k] : T(0);
         ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {

@@ -393,10 +393,12 @@ class RnnOperator final : public Operator {
   const int64_t* Lengths(std::span<const TBlob> in_data, const Extents& e, Scratch* scratch) const {
     if (!param_.use_sequence_length) return nullptr;
     int64_t* const lengths = Take<int64_t>(e.batch, scratch);
-    RowReader<int64_t>(in_data[Length()]).Copy(0, e.batch, lengths);
+    const TBlob& given = in_data[Length()];
+    ReadIndices(given, 0, e.batch, lengths);
     for (index_t n = 0; n < e.batch; ++n) {
       if (lengths[n] < 0 || lengths[n] > e.steps) {
-        throw OutOfRange("sequence_length[", n, "] is ", lengths[n], ", expected 0 to ", e.steps);
+        throw OutOfRange("sequence_length[", n, "] is ", IndexText(lengths[n], given.type_flag_),
+                         ", expected 0 to ", e.steps);
       }
     }
     return lengths;

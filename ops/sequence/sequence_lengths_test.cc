@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ TEST(SequenceLengthsTest, AreRefusedOutsideOfTheSteps) {
   for (const std::string op : {"SequenceMask", "SequenceLast", "SequenceReverse"}) {
     ExpectRefused(op, {1, -1}, "sequence_length[1] is -1");
     ExpectRefused(op, {1, -1e30f}, "sequence_length[1] is -9223372036854775808");
+    ExpectRefused(op, {1, NAN}, "sequence_length[1] is nan");
   }
 }
 

@@ -207,15 +207,15 @@ class SequenceOperator final : public Operator {
     if (!param_.use_sequence_length) return {{0, batch, steps}};
     if (batch == 0) return {};
     std::vector<int64_t> lengths(static_cast<size_t>(batch));
-    RowReader<int64_t>(in_data[1]).Copy(0, batch, lengths.data());
+    ReadIndices(in_data[1], 0, batch, lengths.data());
     std::vector<Group> groups;
     for (index_t b = 0; b < batch; ++b) {
       int64_t length = lengths[static_cast<size_t>(b)];
       if (kKind == Kind::kMask) length = std::min(length, steps);
       const int64_t least = kKind == Kind::kLast ? 1 : 0;
       if (length < least || length > steps) {
-        throw OutOfRange("sequence_length[", b, "] is ", length, ", expected ", least, " to ",
-                         steps);
+        throw OutOfRange("sequence_length[", b, "] is ", IndexText(length, in_data[1].type_flag_),
+                         ", expected ", least, " to ", steps);
       }
       if (!groups.empty() && groups.back().length == length) {
         ++groups.back().count;

@@ -235,7 +235,9 @@ class BoxNmsOperator final : public Operator {
   template <typename T>
   int64_t ClassOf(const T* row) const {
     if (!param_.HasClasses()) return 0;
-    return RowReader<int64_t>(row, kDTypeOf<T>)[param_.id_index];
+    int64_t id;
+    LoadIndices(row + param_.id_index, kDTypeOf<T>, 1, &id);
+    return id;
   }
 
   /// Writes the output's rows of sample n.

@@ -49,8 +49,8 @@ struct Region {
   T left, top, right, bottom;
 };
 
-/// Reads regions from rows (sample, left, top, right, bottom). A negative sample is none. Throws
-/// Error(kOutOfRange) for a sample beyond the last.
+/// Reads regions from rows (sample, left, top, right, bottom). A negative sample, or NaN, is none.
+/// Throws Error(kOutOfRange) for a sample beyond the last.
 template <typename T>
 std::vector<Region<T>> ReadRegions(const TBlob& rois, index_t samples, float scale) {
   const Elements<T> rows(rois);
@@ -58,7 +58,7 @@ std::vector<Region<T>> ReadRegions(const TBlob& rois, index_t samples, float sca
   for (index_t r = 0; r < rois.shape_[0]; ++r) {
     const T* const row = rows.data() + 5 * r;
     index_t sample;
-    LoadRow(row, DTypeOf<T>::value, 1, 1, &sample);
+    LoadIndices(row, DTypeOf<T>::value, 1, &sample);
     if (sample >= samples) {
       throw OutOfRange("rois[", r, "] is of sample ", sample, ", but data has ", samples);
     }

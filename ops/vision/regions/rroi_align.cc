@@ -102,7 +102,7 @@ class RotatedRegion {
   RotatedRegion(const RRoiAlignParameters& param, const T* row, index_t number)
       : rows_(param.pooled_size[0]), columns_(param.pooled_size[1]) {
     const T scale = static_cast<T>(param.spatial_scale);
-    LoadRow(row, DTypeOf<T>::value, 1, 1, &sample);
+    LoadIndices(row, DTypeOf<T>::value, 1, &sample);
     x_ = row[1] * scale;
     y_ = row[2] * scale;
     width_ = std::max(row[3] * scale, T(1));
