@@ -4,7 +4,8 @@
 //   d lhs[b…] = alpha * d out[b…] * op(rhs[b…])^T     transposed if transpose_a
 //   d rhs[b…] = alpha * op(lhs[b…])^T * d out[b…]     transposed if transpose_b
 //
-// _linalg_gemm adds beta * C[b…], whose gradient is beta * d out[b…].
+// _linalg_gemm adds beta * C[b…], whose gradient is beta * d out[b…]. As in BLAS, C is not read if
+// beta is 0, nor the matrices if alpha is.
 //
 // A matrix's columns are the last axis, and its rows the one before; `axis` of _linalg_gemm2 and
 // _linalg_gemm names another axis for the rows. Shapes: lhs (b…, m, k) or transposed (b…, k, m),
@@ -15,6 +16,7 @@
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/matrix_product.h"
+#include "tessera/ops/loops/move.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/functors.h"
 
@@ -188,6 +190,7 @@ class GemmOperator final : public MatrixProductOperator {
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
+    if (beta_ == 0) return MatrixProductOperator::Forward(context, in_data, req, out_data);
     MapCall(out_data[0], req[0]).Add(in_data[2]).Add(beta_).Run(kTimes, context);
     const OpReqType add[] = {kAddTo};
     MatrixProductOperator::Forward(context, in_data, add, out_data);
@@ -196,6 +199,7 @@ class GemmOperator final : public MatrixProductOperator {
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     MatrixProductOperator::Backward(context, out_grad, in_data, out_data, req, in_grad);
+    if (beta_ == 0) return MoveZeros(in_grad[2], req[2], context);
     MapCall(in_grad[2], req[2]).Add(out_grad[0]).Add(beta_).Run(kTimes, context);
   }
 

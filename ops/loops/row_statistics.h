@@ -8,6 +8,14 @@
 namespace tessera::ops_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// Returns the moving average after one more value: momentum * average + (1 - momentum) * value. A
+/// summand whose factor is 0 is not read.
+inline double MovedAverage(double average, double momentum, double value) {
+  if (momentum == 0) return value;
+  if (momentum == 1) return average;
+  return average * momentum + value * (1 - momentum);
+}
+
 /// Mean and deviation of a row, for the operators that normalize rows.
 template <typename T>
 struct RowStatistics {

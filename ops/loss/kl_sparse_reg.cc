@@ -16,6 +16,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -112,7 +113,7 @@ class SparseRegOperator final : public Operator {
             double average = RowReader<double>(in_data[kMovingAverage])[row];
             if (n > 0) {
               const double sum = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
-              average = average * momentum + sum / static_cast<double>(n) * (1 - momentum);
+              average = MovedAverage(average, momentum, sum / static_cast<double>(n));
             }
             ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i]; });
             RowWriter<double>(out_data[kAverage], req[kAverage]).Write(row, average);

@@ -27,6 +27,7 @@
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/norm/batch_norm_parameters.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -293,9 +294,8 @@ class BatchNormOperator final : public Operator {
             var = SumOf<T>(n, [=](index_t i)
                                   TESSERA_LOOP_BODY { return (x[i] - center) * (x[i] - center); }) /
                   static_cast<double>(n);
-            moving_mean.Set(c,
-                            static_cast<double>(moving_mean[c]) * momentum + mean * (1 - momentum));
-            moving_var.Set(c, static_cast<double>(moving_var[c]) * momentum + var * (1 - momentum));
+            moving_mean.Set(c, MovedAverage(static_cast<double>(moving_mean[c]), momentum, mean));
+            moving_var.Set(c, MovedAverage(static_cast<double>(moving_var[c]), momentum, var));
           }
           const T center = static_cast<T>(mean);
           const T invstd = Inverse<T>(var);

@@ -73,9 +73,9 @@ struct Adam {
         epsilon(static_cast<T>(p.epsilon)),
         wd(static_cast<T>(p.wd)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T g = clipped.Clip(clipped.factor * grad + wd * weight);
-    state[0] = beta1 * state[0] + (T(1) - beta1) * g;
-    state[1] = beta2 * state[1] + (T(1) - beta2) * g * g;
+    const T g = clipped.Clip(clipped.factor * grad + Scaled(wd, weight));
+    state[0] = Scaled(beta1, state[0]) + (T(1) - beta1) * g;
+    state[1] = Scaled(beta2, state[1]) + (T(1) - beta2) * g * g;
     return weight - lr * state[0] / (std::sqrt(state[1]) + epsilon);
   }
 };
@@ -120,8 +120,8 @@ struct RmsProp {
         epsilon(static_cast<T>(p.epsilon)),
         wd(static_cast<T>(p.wd)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T g = clipped.Clip(clipped.factor * grad + wd * weight);
-    state[0] = (T(1) - gamma1) * g * g + gamma1 * state[0];
+    const T g = clipped.Clip(clipped.factor * grad + Scaled(wd, weight));
+    state[0] = (T(1) - gamma1) * g * g + Scaled(gamma1, state[0]);
     return weights.Clip(weight - lr * (g / std::sqrt(state[0] + epsilon)));
   }
 };
@@ -145,12 +145,12 @@ struct RmsPropAlex {
 
   explicit RmsPropAlex(const Parameters& p) : base(p), gamma2(static_cast<T>(p.gamma2)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T g = base.clipped.Clip(base.clipped.factor * grad + base.wd * weight);
+    const T g = base.clipped.Clip(base.clipped.factor * grad + Scaled(base.wd, weight));
     const T decay = base.gamma1, rest = T(1) - decay;
-    state[0] = rest * g * g + decay * state[0];
-    state[1] = rest * g + decay * state[1];
+    state[0] = rest * g * g + Scaled(decay, state[0]);
+    state[1] = rest * g + Scaled(decay, state[1]);
     const T variance = state[0] - state[1] * state[1];
-    state[2] = gamma2 * state[2] - base.lr * (g / std::sqrt(variance + base.epsilon));
+    state[2] = Scaled(gamma2, state[2]) - base.lr * (g / std::sqrt(variance + base.epsilon));
     return base.weights.Clip(weight + state[2]);
   }
 };
@@ -198,10 +198,11 @@ struct Ftml {
         rate(static_cast<T>((1 - std::pow(double{p.beta1}, p.t)) / double{p.lr})),
         correction(static_cast<T>(1 - std::pow(double{p.beta2}, p.t))) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T g = clipped.Clip(clipped.factor * grad + wd * weight);
-    state[1] = beta2 * state[1] + (T(1) - beta2) * g * g;
+    const T g = clipped.Clip(clipped.factor * grad + Scaled(wd, weight));
+    state[1] = Scaled(beta2, state[1]) + (T(1) - beta2) * g * g;
     const T d = rate * (std::sqrt(state[1] / correction) + epsilon);
-    state[2] = beta1 * state[2] + (T(1) - beta1) * g - (d - beta1 * state[0]) * weight;
+    state[2] =
+        Scaled(beta1, state[2]) + (T(1) - beta1) * g - (d - Scaled(beta1, state[0])) * weight;
     state[0] = d;
     return -state[2] / d;
   }
@@ -281,7 +282,7 @@ struct Adagrad {
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
     const T g = clipped(grad);
     state[0] = state[0] + g * g;
-    return weight - lr * (g / std::sqrt(state[0] + epsilon) + wd * weight);
+    return weight - lr * (g / std::sqrt(state[0] + epsilon) + Scaled(wd, weight));
   }
 };
 

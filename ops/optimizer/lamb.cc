@@ -69,9 +69,9 @@ struct Phase1 {
   }
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
     const T g = clipped(grad);
-    state[0] = beta1 * state[0] + (T(1) - beta1) * g;
-    state[1] = beta2 * state[1] + (T(1) - beta2) * g * g;
-    return state[0] / mean_share / (std::sqrt(state[1] / var_share) + epsilon) + wd * weight;
+    state[0] = Scaled(beta1, state[0]) + (T(1) - beta1) * g;
+    state[1] = Scaled(beta2, state[1]) + (T(1) - beta2) * g * g;
+    return state[0] / mean_share / (std::sqrt(state[1] / var_share) + epsilon) + Scaled(wd, weight);
   }
 };
 

@@ -79,9 +79,9 @@ struct Nag : MomentumStep<T> {
   using MomentumStep<T>::MomentumStep;
 
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T descent = this->lr * (this->clipped(grad) + this->wd * weight);
-    state[0] = this->momentum * state[0] - descent;
-    return weight + this->momentum * state[0] - descent;
+    const T descent = this->lr * (this->clipped(grad) + Scaled(this->wd, weight));
+    state[0] = Scaled(this->momentum, state[0]) - descent;
+    return weight + Scaled(this->momentum, state[0]) - descent;
   }
 };
 
@@ -92,10 +92,10 @@ struct MasterNag : Nag<T> {
   using Nag<T>::Nag;
 
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T mom = this->momentum * state[0], g = this->clipped(grad);
-    const T descent = this->lr * (g + this->wd * weight);
+    const T mom = Scaled(this->momentum, state[0]), g = this->clipped(grad);
+    const T descent = this->lr * (g + Scaled(this->wd, weight));
     const T next = weight + this->momentum * (mom - descent) - descent;
-    state[0] = mom - this->lr * (g + this->wd * next);
+    state[0] = mom - this->lr * (g + Scaled(this->wd, next));
     return next;
   }
 };
@@ -149,7 +149,7 @@ struct Signum {
         decay(T(1) - static_cast<T>(p.lr) * static_cast<T>(p.wd_lh)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
     const T rest = T(1) - momentum;
-    state[0] = momentum * state[0] - rest * wd * weight - rest * clipped(grad);
+    state[0] = Scaled(momentum, state[0]) - Scaled(rest * wd, weight) - rest * clipped(grad);
     return decay * weight + lr * SignOf(state[0]);
   }
 };

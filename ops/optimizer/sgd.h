@@ -30,7 +30,7 @@ struct DescentStep {
         lr(static_cast<T>(p.lr)),
         wd(static_cast<T>(p.wd)) {}
   TESSERA_HD T operator()(T weight, T grad, T*) const {
-    return weight - lr * (clipped(grad) + wd * weight);
+    return weight - lr * (clipped(grad) + Scaled(wd, weight));
   }
 };
 
@@ -48,7 +48,7 @@ struct MomentumStep {
         momentum(static_cast<T>(p.momentum)),
         wd(static_cast<T>(p.wd)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    state[0] = momentum * state[0] - lr * (clipped(grad) + wd * weight);
+    state[0] = Scaled(momentum, state[0]) - lr * (clipped(grad) + Scaled(wd, weight));
     return weight + state[0];
   }
 };

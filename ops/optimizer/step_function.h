@@ -43,6 +43,14 @@ struct ClippedGradient {
   TESSERA_HD T Clip(T g) const { return g > bound ? bound : g < -bound ? -bound : g; }
 };
 
+/// Returns factor * x, which is 0 for a factor 0 even if x is NaN: a state that counts for nothing
+/// need not have been written.
+template <typename T>
+TESSERA_HD T Scaled(T factor, T x) {
+  const T product = factor * x;
+  return factor == T(0) ? T(0) : product;
+}
+
 /// The step of a weight whose master copy in float is the last state.
 template <typename Step>
 struct MasterStep {

@@ -144,7 +144,7 @@ struct BlockGrid {
 template <typename T>
 void RunParallel(const GemmArguments<T>& g) {
   if (g.m == 0 || g.n == 0) return;
-  if (g.k == 0) {
+  if (g.k == 0 || g.alpha == T(0)) {
     ScaleByBeta(g);
     return;
   }

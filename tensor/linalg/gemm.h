@@ -11,7 +11,8 @@ namespace tessera::tensor_internal {
 
 /// One product of row-major matrices: C = alpha * op(A) * op(B) + beta * C, where op(A) is m x k
 /// and op(B) is k x n. lda, ldb and ldc are the numbers of elements from one stored row to the
-/// next. C is written without being read if beta == 0. C overlaps neither A nor B.
+/// next. C is written without being read if beta == 0, and A and B are not read if alpha == 0, so
+/// that they may hold NaN. C overlaps neither A nor B.
 template <typename T>
 struct GemmArguments {
   bool transpose_a;

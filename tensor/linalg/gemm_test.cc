@@ -240,6 +240,26 @@ TYPED_TEST(GemmTest, NotANumberTravelsThroughSumsAndNotThroughZeroBeta) {
   }
 }
 
+TYPED_TEST(GemmTest, WhatIsMultipliedByZeroMayBeNan) {
+  using T = TypeParam;
+  const T nan = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+  std::mt19937 random(7);
+  for (const T beta : {T(0), T(2)}) {
+    Case<T> product(false, false, 5, 9, 4, 1, T(0), beta, random);
+    std::fill(product.a.begin(), product.a.end(), nan);
+    std::fill(product.b.begin(), product.b.end(), nan);
+    if (beta == T(0)) std::fill(product.c.begin(), product.c.end(), nan);
+    const std::vector<T> old = product.c;
+    Gemm(product.g);
+    for (index_t y = 0; y < 5; ++y) {
+      for (index_t x = 0; x < 9; ++x) {
+        const index_t i = y * product.g.ldc + x;
+        EXPECT_EQ(product.c[i], beta == T(0) ? T(0) : static_cast<T>(old[i] * beta));
+      }
+    }
+  }
+}
+
 TYPED_TEST(GemmTest, LongSumsDoNotStagnate) {
   using T = TypeParam;
   constexpr index_t kLength = index_t{1} << 22;

@@ -74,7 +74,7 @@ Matrix& Matrix::operator+=(const Matrix& other) {
 }
 
 Matrix& Matrix::operator*=(double factor) {
-  for (double& element : data_) element *= factor;
+  for (double& element : data_) element = factor == 0 ? 0 : element * factor;
   return *this;
 }
 

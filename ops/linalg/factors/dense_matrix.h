@@ -25,6 +25,7 @@ class Matrix {
   double operator()(index_t i, index_t j) const { return row(i)[j]; }
 
   Matrix& operator+=(const Matrix& other);
+  /// A factor 0 makes every element 0, even NaN.
   Matrix& operator*=(double factor);
 
  private:
