@@ -27,23 +27,46 @@ struct NanProductReducer : ProductReducer {
     return IsNan(x) ? T(1) : x;
   }
 };
-/// The gradients of an element x, where the result is y and its gradient g.
+/// The product of the elements that are not 0. If kSkipsNan, NaN counts as 1.
+template <bool kSkipsNan>
+struct NonzeroProductReducer : ProductReducer {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x == T(0) || (kSkipsNan && IsNan(x)) ? T(1) : x;
+  }
+};
+struct ZerosReducer : SumReducer {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x == T(0) ? T(1) : T(0);
+  }
+};
+/// The gradient of an element x of a product, which is the product of the others, from the product
+/// of the elements that are not 0 and the number of those that are.
 struct ProductGradient {
   template <typename T>
+  TESSERA_HD static T Map(T g, T x, T product, T zeros) {
+    if (x == T(0)) return zeros == T(1) ? static_cast<T>(g * product) : T(0);
+    return zeros == T(0) ? static_cast<T>(g * product / x) : T(0);
+  }
+};
+struct NanProductGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T product, T zeros) {
+    return IsNan(x) ? T(0) : ProductGradient::Map(g, x, product, zeros);
+  }
+};
+/// The gradients of an element x, where the result is y and its gradient g.
+struct NonzeroProductGradient {
+  template <typename T>
   TESSERA_HD static T Map(T g, T x, T y) {
-    return static_cast<T>(g * y / x);
+    return x == T(0) ? T(0) : static_cast<T>(g * y / x);
   }
 };
 struct NanSumGradient {
   template <typename T>
   TESSERA_HD static T Map(T g, T x, T) {
     return IsNan(x) ? T(0) : g;
-  }
-};
-struct NanProductGradient {
-  template <typename T>
-  TESSERA_HD static T Map(T g, T x, T y) {
-    return IsNan(x) ? T(0) : static_cast<T>(g * y / x);
   }
 };
 struct SquareSumGradient {
@@ -69,14 +92,47 @@ ReductionRow Row(std::string_view name, std::string_view description, ReductionG
           .graph = graph};
 }
 
-Term ProductGraph(const Term& g, const Term& x, const Term& y) { return g * y / x; }
-Term NanSumGraph(const Term& g, const Term& x, const Term&) { return g * IsEqual(x, x); }
-Term NanProductGraph(const Term& g, const Term& x, const Term& y) {
-  const Term is_number = IsEqual(x, x);
-  return g * y / Apply("where", {is_number, x, Apply("ones_like", {x})}) * is_number;
+template <typename Reducer, typename Gradient, bool kSkipsNan>
+ReductionRow ProductRow(std::string_view name, std::string_view description, ReductionGraph graph) {
+  return {.name = name,
+          .description = description,
+          .function = MakeReduceFunction<Reducer>(),
+          .is_product = true,
+          .gradient = MakeMapFunction<Gradient, 4>(),
+          .graph = graph,
+          .nonzero_product = MakeReduceFunction<NonzeroProductReducer<kSkipsNan>>(),
+          .num_zeros = MakeReduceFunction<ZerosReducer>()};
 }
-Term SquareSumGraph(const Term& g, const Term& x, const Term&) { return g * x * 2; }
-Term ExtremumGraph(const Term& g, const Term& x, const Term& y) { return g * IsEqual(x, y); }
+
+Term NonzeroProductGraph(const Term& g, const Term& x, const Term& y, const ReducedTerm&) {
+  const Term is_zero = IsEqual(x, 0);
+  return g * y / Apply("where", {is_zero, 1, x}) * (1 - is_zero);
+}
+/// A product is that of its elements that are not 0 times a polynomial of those that are: 1 for
+/// none, s for one, (s^2 - q) / 2 for two, with their sum s and the sum q of their squares. These
+/// are 0, but their derivatives are not. The third derivative at three zeros is left out.
+Term ProductGraph(const Term& g, const Term& x, const Term&, const ReducedTerm& reduced) {
+  const Term is_zero = IsEqual(x, 0), zero = Apply("where", {is_zero, x, 0});
+  const Term product = reduced("_nonzero_product", x), count = reduced("sum", is_zero);
+  const Term s = reduced("sum", zero), q = reduced("sum", zero * zero);
+  const Term one = IsEqual(count, 1), two = IsEqual(count, 2);
+  const Term others = (IsEqual(count, 0) + one * s + two * 0.5 * (s * s - q)) * (1 - is_zero) /
+                      Apply("where", {is_zero, 1, x});
+  return g * product * (others + is_zero * (one + two * (s - zero)));
+}
+Term NanSumGraph(const Term& g, const Term& x, const Term&, const ReducedTerm&) {
+  return g * IsEqual(x, x);
+}
+Term NanProductGraph(const Term& g, const Term& x, const Term& y, const ReducedTerm& reduced) {
+  const Term is_number = IsEqual(x, x);
+  return ProductGraph(g, Apply("where", {is_number, x, 1}), y, reduced) * is_number;
+}
+Term SquareSumGraph(const Term& g, const Term& x, const Term&, const ReducedTerm&) {
+  return g * x * 2;
+}
+Term ExtremumGraph(const Term& g, const Term& x, const Term& y, const ReducedTerm&) {
+  return g * IsEqual(x, y);
+}
 
 [[maybe_unused]] const bool kRegistered = RegisterReductions(
     TESSERA_TABLE_PLACE,
@@ -92,11 +148,15 @@ Term ExtremumGraph(const Term& g, const Term& x, const Term& y) { return g * IsE
          .finish = ReduceFinish::kDivide,
          .is_linear = true,
          .gradient = MakeMapFunction<op::mul, 2>()},
-        Row<ProductReducer, ProductGradient>("prod", "The product over axes.", &ProductGraph),
+        ProductRow<ProductReducer, ProductGradient, false>("prod", "The product over axes.",
+                                                           &ProductGraph),
         Row<NanSumReducer, NanSumGradient>("nansum", "The sum over axes, where NaN counts as 0.",
                                            &NanSumGraph),
-        Row<NanProductReducer, NanProductGradient>(
+        ProductRow<NanProductReducer, NanProductGradient, true>(
             "nanprod", "The product over axes, where NaN counts as 1.", &NanProductGraph),
+        Row<NonzeroProductReducer<false>, NonzeroProductGradient>(
+            "_nonzero_product", "The product over axes of the elements that are not 0.",
+            &NonzeroProductGraph),
         Row<SquareSumReducer, SquareSumGradient>("_square_sum", "The sum of squares over axes.",
                                                  &SquareSumGraph),
         Row<MaximumReducer, ExtremumGradient>("max", "The largest element over axes.",

@@ -77,14 +77,25 @@ double Product(const std::vector<double>& x) {
 
 const Fill kNearOne = Fill::Uniform(0.5, 1.5);
 
+/// Adds products without zeros, with one and with two of them.
+OperatorRow ProductRow(const std::string& name) {
+  OperatorRow row = Row(name, &Product, kNearOne);
+  row.cases.push_back({.name = "zeros",
+                       .parameters = {{"axis", "1"}},
+                       .inputs = {{4, 3}},
+                       .fills = {Fill::Given({2, 0, 3, 0, 5, 0, 0.5, 2, 1, -0.0, 4, 0.25})}});
+  return row;
+}
+
 const RowRegistration kRows[] = {
     RowRegistration(Row("sum", &Sum, Fill())),
     RowRegistration(Row(
         "mean", [](const std::vector<double>& x) { return Sum(x) / static_cast<double>(x.size()); },
         Fill())),
-    RowRegistration(Row("prod", &Product, kNearOne)),
+    RowRegistration(ProductRow("prod")),
     RowRegistration(Row("nansum", &Sum, Fill())),
-    RowRegistration(Row("nanprod", &Product, kNearOne)),
+    RowRegistration(ProductRow("nanprod")),
+    RowRegistration(Row("_nonzero_product", &Product, kNearOne)),
     RowRegistration(Row("_square_sum", &SquareSum, Fill())),
     RowRegistration(Row(
         "max", [](const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); },

@@ -1,12 +1,16 @@
 #include "tessera/ops/reduce/reductions.h"
 
+#include <atomic>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "tessera/ops/loops/axes.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/registry.h"
+#include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
 namespace {
@@ -45,25 +49,46 @@ class ReductionProperty final : public ParameterizedProperty<ReductionParameters
     if (row_.is_linear) return {out_grad[0]};
     return {out_grad[0], in_data[0], out_data[0]};
   }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    if (!row_.is_product) return {};
+    return {{ResourceRequest::Type::kTempSpace}, {ResourceRequest::Type::kTempSpace}};
+  }
   bool BuildGradient(GradientBuilder* builder) const override {
     if (row_.is_linear) return BuildLinearGradient(*this, builder);
     if (row_.graph == nullptr) return false;
     const Term x(builder, builder->Input(0));
     // The gradient of a sum gives each of its elements a copy.
-    const auto copies = [&](GradientBuilder::Value value) {
-      return ApplyAdjoint({.op = "sum",
-                           .parameters = GetParams(),
-                           .out_grads = {Term(builder, value)},
-                           .inputs = {x}})
+    const auto copies = [&](const Term& term) {
+      return ApplyAdjoint(
+                 {.op = "sum", .parameters = GetParams(), .out_grads = {term}, .inputs = {x}})
           .front();
     };
-    SetInGrad(builder, 0, row_.graph(copies(builder->OutGrad(0)), x, copies(builder->Output(0))));
+    const auto reduced = [&](std::string_view op, const Term& term) {
+      return copies(Apply(op, {term}, GetParams()));
+    };
+    SetInGrad(builder, 0,
+              row_.graph(copies({builder, builder->OutGrad(0)}), x,
+                         copies({builder, builder->Output(0)}), reduced));
     return true;
   }
 
  private:
   const ReductionRow& row_;
 };
+
+/// Returns whether a product may have factors 0, or NaN. An array on a GPU is not read: it may.
+bool MayHaveZeros(const TBlob& products) {
+  if (products.device_.type == DeviceType::kGpu) return true;
+  const RowReader<double> values(products);
+  std::atomic<bool> found = false;
+  ParallelFor(products.shape_.Size(), StepsPerTask(1), [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      // Others need not be ordered with it: the loop's end is what makes it visible.
+      if (!(std::abs(values[i]) > 0)) found.store(true, std::memory_order_relaxed);
+    }
+  });
+  return found;
+}
 
 class ReductionOperator final : public Operator {
  public:
@@ -80,6 +105,7 @@ class ReductionOperator final : public Operator {
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp) return;
     const TShape& shape = in_grad[0].shape_;
     const TShape kept = KeepingAxes(shape, param_.Axes(name_, shape.ndim()));
     MapCall call(in_grad[0], req[0]);
@@ -88,12 +114,30 @@ class ReductionOperator final : public Operator {
       const bool divides = row_.finish == ReduceFinish::kDivide && kept.Size() > 0;
       call.Add(divides ? static_cast<double>(kept.Size()) / static_cast<double>(shape.Size()) : 1);
     } else {
-      call.Add(in_data[0]).Add(out_data[0].reshape(kept));
+      call.Add(in_data[0]);
+      if (row_.is_product && MayHaveZeros(out_data[0])) {
+        call.Add(Reduced(row_.nonzero_product, in_data[0], kept, 0, context))
+            .Add(Reduced(row_.num_zeros, in_data[0], kept, 1, context));
+      } else {
+        call.Add(out_data[0].reshape(kept));
+        if (row_.is_product) call.Add(0);
+      }
     }
     call.Run(row_.gradient, context);
   }
 
  private:
+  /// Returns a reduction of the data, with the axes kept, in a workspace.
+  TBlob Reduced(const ReduceFunction& function, const TBlob& data, const TShape& kept,
+                size_t resource, const OpContext& context) const {
+    const DType dtype = data.type_flag_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    void* const space =
+        context.requested[resource]->GetSpaceBytes(kept.Size() * DTypeSizeBytes(dtype));
+    const TBlob result(space, kept, dtype, data.device_);
+    Reduce(function, data, param_.Axes(name_, data.shape_.ndim()), result, kWriteTo, context);
+    return result;
+  }
+
   const ReductionRow& row_;
   const ReductionParameters param_;
   const std::string_view name_;

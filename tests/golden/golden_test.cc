@@ -46,6 +46,7 @@ const std::map<std::string, std::string> kWithoutCases = {
     {"_contrib_ifft", "MXNet has it on a GPU alone"},
     {"_copyto", "in MXNet a function of arrays that no graph has"},
     {"_onehot_encode", "in MXNet a function of arrays that no graph has"},
+    {"_nonzero_product", "MXNet has none: it is part of the graphs of gradients"},
     {"_pick_maxima", "MXNet has none: it is part of the graphs of gradients"},
     {"_scatter_set_nd", "in MXNet a function of arrays that no graph has"},
     {"_set_value", "in MXNet a function of arrays that no graph has"},

@@ -83,3 +83,23 @@ def test_several_heads_and_requests():
     autograd.backward([y, z], [nd.array([1, 2]), None])
     assert x.grad.asnumpy().tolist() == [4, 5]
     assert w.grad is None or not w.grad.asnumpy().any()
+
+
+def gradient(function, *values):
+    """Returns the gradients of the sum of what a function returns."""
+    inputs = [nd.array(value) for value in values]
+    for x in inputs:
+        x.attach_grad()
+    with autograd.record():
+        out = function(*inputs)
+    out.backward()
+    return [x.grad.asnumpy().tolist() for x in inputs]
+
+
+def test_gradients_at_zeros_and_of_constants():
+    assert gradient(nd.prod, [2, 0, 3]) == [[0, 6, 0]]
+    assert gradient(nd.prod, [2, 0, 0]) == [[0, 0, 0]]
+    assert gradient(nd.nanprod, [2, 0, np.nan]) == [[0, 2, 0]]
+    assert gradient(lambda x: nd.smooth_l1(x, scalar=0), [1, -2]) == [[0, 0]]
+    box = [[0, 0, 2, 2]]
+    assert gradient(nd.contrib.box_iou, box, box) == [[[0] * 4], [[0] * 4]]
