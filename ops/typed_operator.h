@@ -65,33 +65,6 @@ inline void MergeEqualShapes(const OperatorProperty& property,
   for (const auto& [what, shape] : shapes) MergeShape(property, what, shape, common);
 }
 
-/// The value, besides the head gradient, that an element-wise operator's gradient reads.
-enum class GradientOf { kInput, kOutput };
-
-/// The property of an element-wise operator with parameters: one input, one output like it.
-template <typename Parameters, GradientOf kReads>
-class ElementwiseProperty final : public ParameterizedProperty<Parameters> {
- public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    MergeEqualShapes(*this, {{"data", &(*in_shape)[0]}, {"output", &(*out_shape)[0]}});
-    return (*in_shape)[0].known();
-  }
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int> out_data) const override {
-    return {out_grad[0], kReads == GradientOf::kInput ? in_data[0] : out_data[0]};
-  }
-  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
-                                                std::span<const int> out_data) const override {
-    return {{in_data[0], out_data[0]}};
-  }
-  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
-                                                 std::span<const int>, std::span<const int>,
-                                                 std::span<const int> in_grad) const override {
-    return {{out_grad[0], in_grad[0]}};
-  }
-};
-
 }  // namespace tessera::ops_internal
 
 #endif  // TESSERA_OPS_TYPED_OPERATOR_H_

@@ -9,6 +9,9 @@
 
 namespace tessera::ops_internal {
 
+/// The value, besides the head gradient, that an element-wise operator's gradient reads.
+enum class GradientOf { kInput, kOutput };
+
 /// The formula of a gradient, from the head gradient g, the input x and the output y.
 template <typename Parameters>
 using ParameterizedGraph = Term (*)(const Parameters& param, const Term& g, const Term& x,
