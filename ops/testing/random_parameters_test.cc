@@ -1,9 +1,11 @@
-// Operators with random parameters and shapes, sensible and hostile ones: each step ends in an
-// error that names the operator, or in a finished call.
+// Operators with random parameters and shapes, sensible and hostile ones, and with each parameter
+// at 0, 1, -1 and the limits of its type: each step ends in an error that names the operator, or in
+// a finished call that is differentiated twice.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,6 +23,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/ops/testing/encoding.h"
+#include "tessera/ops/testing/gradient_tape.h"
 #include "tessera/ops/testing/operator_harness.h"
 #include "tessera/ops/testing/operator_row.h"
 #include "tessera/tensor/philox.h"
@@ -64,6 +68,10 @@ namespace {
 constexpr int kTrials = 10000;
 /// A call takes place if its arrays together have at most this many elements.
 constexpr double kMostElements = 1e5;
+/// A result is differentiated by graphs of operators if its call's arrays have at most this many.
+constexpr double kMostDifferentiated = 5000;
+/// The difference of two forms of one gradient in float64, relative to 1 + the largest element.
+constexpr double kGradientTolerance = 1e-9;
 /// A trial that takes longer depends on a number instead of on its arrays' sizes.
 constexpr double kMostSeconds = 5;
 
@@ -119,6 +127,8 @@ class FuzzResource final : public Resource {
 
 /// One operator with random parameters and arrays.
 class Trial {
+  using Entry = GradientTape::Entry;
+
  public:
   Trial(const std::string& name, const OperatorRow* row, uint64_t seed)
       : name_(name), row_(row), random_(seed) {}
@@ -139,7 +149,34 @@ class Trial {
       Describe();
     });
   }
+  /// Tries a case of the row, of its own values, with one parameter changed. If `is_moderate`, the
+  /// changed operator computes values of usual magnitude, so that both forms of its gradient agree.
+  void Run(const OperatorCase& test_case, const std::string& parameter, const std::string& text,
+           DType dtype, bool is_moderate) {
+    Try([&] {
+      case_ = &test_case;
+      takes_case_values_ = true;
+      compares_ = is_moderate && dtype == DType::kFloat64;
+      parameters_ = test_case.parameters;
+      parameters_[parameter] = text;
+      Create();
+      const size_t num_inputs = property_->ListArguments().size();
+      ASSERT_LE(num_inputs, 10000u) << running;
+      in_shape_ = test_case.inputs;
+      // The shapes of weights are those of the case's own parameters.
+      if (test_case.shapes_follow_from_first) in_shape_.resize(std::min<size_t>(1, num_inputs));
+      in_shape_.resize(num_inputs);
+      out_shape_ = test_case.outputs;
+      out_shape_.resize(property_->ListOutputs().size());
+      in_type_.assign(num_inputs, dtype);
+      out_type_.assign(out_shape_.size(), DType::kUnknown);
+      FixTypes();
+      Describe();
+    });
+  }
   bool infers() const { return infers_; }
+  bool differentiates() const { return differentiates_; }
+  bool differentiates_twice() const { return differentiates_twice_; }
   bool finishes() const { return finishes_; }
 
  private:
@@ -162,8 +199,13 @@ class Trial {
                                                    "4611686018427387904",
                                                    "9223372036854775807",
                                                    "-9223372036854775808",
+                                                   "1",
                                                    "1e30",
                                                    "-1e30",
+                                                   "3.4028234663852886e+38",
+                                                   "-3.4028234663852886e+38",
+                                                   "1.7976931348623157e+308",
+                                                   "1.1754943508222875e-38",
                                                    "1e999",
                                                    "1e-320",
                                                    "nan",
@@ -334,17 +376,19 @@ class Trial {
     }
     in_type_.assign(num_inputs, Chance(0.6) ? DType::kFloat32 : RandomType());
     out_type_.assign(out_shape_.size(), DType::kUnknown);
-    if (from_case) {
-      for (size_t i = 0; i < std::min(num_inputs, case_->fixed_types.size()); ++i) {
-        if (case_->fixed_types[i] != DType::kUnknown) in_type_[i] = case_->fixed_types[i];
-      }
-    }
+    if (from_case) FixTypes();
     for (auto* const types : {&in_type_, &out_type_}) {
       for (DType& type : *types) {
         if (Chance(0.05)) type = RandomType();
       }
     }
     Describe();
+  }
+
+  void FixTypes() {
+    for (size_t i = 0; i < std::min(in_type_.size(), case_->fixed_types.size()); ++i) {
+      if (case_->fixed_types[i] != DType::kUnknown) in_type_[i] = case_->fixed_types[i];
+    }
   }
 
   void Infer() {
@@ -370,6 +414,7 @@ class Trial {
     forward_resources_ = Resources(property_->ForwardResource(in_shape_));
     backward_resources_ = Resources(property_->BackwardResource(in_shape_));
     small_ = elements <= kMostElements;
+    differentiable_ = elements <= kMostDifferentiated;
   }
 
   // No array has more elements.
@@ -415,7 +460,93 @@ class Trial {
         {.is_train = is_train_, .needs_gradient = true, .requested = forward_resources_}, in_data_,
         req, out_data_);
     finishes_ = true;
+    if (differentiable_ && property_->HasGradient()) Differentiate();
     if (property_->HasBackward()) Backward();
+  }
+
+  // Records the call and differentiates it by graphs of operators, twice where there are some.
+  void Differentiate() {
+    GradientTape tape(is_train_);
+    std::vector<Entry> inputs, wanted;
+    for (size_t i = 0; i < in_shape_.size(); ++i) {
+      inputs.push_back(tape.AddVariable(BytesOf(in_data_[i]), in_shape_[i], in_type_[i]));
+      if (property_->ArgumentHasGradient(static_cast<int>(i)) && IsReal(in_type_[i])) {
+        wanted.push_back(inputs.back());
+      }
+    }
+    if (wanted.empty()) return;
+    finishes_ = false;
+    std::vector<Entry> heads, head_gradients;
+    for (const Entry output : tape.Call(property_, inputs, out_shape_)) {
+      if (!IsReal(tape.dtype(output))) continue;
+      heads.push_back(output);
+      head_gradients.push_back(HeadGradient(&tape, output));
+    }
+    const auto first = FirstGradients(&tape, heads, head_gradients, wanted);
+    differentiates_ = first.has_value();
+    if (first && compares_) {
+      const auto by_operator =
+          tape.Differentiate(heads, head_gradients, wanted, GradientTape::Form::kBackward);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        ExpectEqual(tape, wanted[i], (*first)[i], (*by_operator)[i]);
+      }
+    }
+    if (first) DifferentiateAgain(&tape, *first, wanted, head_gradients);
+    finishes_ = true;
+  }
+
+  std::optional<std::vector<Entry>> FirstGradients(GradientTape* tape,
+                                                   const std::vector<Entry>& heads,
+                                                   const std::vector<Entry>& head_gradients,
+                                                   const std::vector<Entry>& wanted) const {
+    try {
+      return tape->Differentiate(heads, head_gradients, wanted, GradientTape::Form::kGraph);
+    } catch (const Error& error) {
+      if (!compares_) throw;
+      ADD_FAILURE() << "a call that finishes is not differentiated: " << error.what() << "\n"
+                    << running;
+      return std::nullopt;
+    }
+  }
+
+  void DifferentiateAgain(GradientTape* tape, const std::vector<Entry>& gradients,
+                          std::vector<Entry> wanted, const std::vector<Entry>& head_gradients) {
+    std::vector<Entry> heads, weights;
+    for (const Entry gradient : gradients) {
+      if (gradient == GradientTape::kZero) continue;
+      heads.push_back(gradient);
+      weights.push_back(HeadGradient(tape, gradient));
+    }
+    wanted.insert(wanted.end(), head_gradients.begin(), head_gradients.end());
+    differentiates_twice_ =
+        tape->Differentiate(heads, weights, wanted, GradientTape::Form::kGraph).has_value();
+  }
+
+  Entry HeadGradient(GradientTape* tape, Entry of) {
+    const TShape& shape = tape->shape(of);
+    const DType dtype = tape->dtype(of);
+    return tape->AddVariable(Encode(ops_testing::Fill().Make(shape, &random_), dtype), shape,
+                             dtype);
+  }
+
+  // Compares a gradient by a graph with the one by Backward.
+  void ExpectEqual(const GradientTape& tape, Entry input, Entry by_graph, Entry by_operator) {
+    const auto read = [&](Entry gradient) {
+      return gradient == GradientTape::kZero ? Values(tape.shape(input)) : tape.Read(gradient);
+    };
+    const Values actual = read(by_graph), expected = read(by_operator);
+    double largest = 0;
+    for (const double x : expected.data) {
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+    }
+    for (index_t i = 0; i < expected.size(); ++i) {
+      if (actual[i] == expected[i] || (std::isnan(actual[i]) && std::isnan(expected[i]))) continue;
+      if (std::abs(actual[i] - expected[i]) <= kGradientTolerance * (1 + largest)) continue;
+      ADD_FAILURE() << "the gradient of input " << input << ", element " << i << ", is "
+                    << actual[i] << " by the graph and " << expected[i]
+                    << " by Backward: " << running;
+      return;
+    }
   }
 
   void Backward() {
@@ -463,9 +594,13 @@ class Trial {
   }
 
   void FillInput(size_t i) {
-    if (case_ != nullptr && i < case_->fills.size() && Chance(0.7)) {
-      const Bytes bytes = Encode(case_->fills[i].Make(in_shape_[i], &random_), in_type_[i]);
-      if (!bytes.empty()) std::memcpy(in_data_[i].dptr_, bytes.data(), bytes.size());
+    if (takes_case_values_) {
+      const auto fill = i < case_->fills.size() ? case_->fills[i]
+                        : IsReal(in_type_[i])   ? ops_testing::Fill()
+                                                : ops_testing::Fill::Integers(0, 9);
+      Store(fill.Make(in_shape_[i], &random_), in_data_[i]);
+    } else if (case_ != nullptr && i < case_->fills.size() && Chance(0.7)) {
+      Store(case_->fills[i].Make(in_shape_[i], &random_), in_data_[i]);
     } else {
       Fill(in_data_[i], Chance(0.6) ? 0 : Chance(0.5) ? 1 : 2);
     }
@@ -503,8 +638,18 @@ class Trial {
     if (is_unsigned) {
       for (double& value : values.data) value = std::max(value, 0.0);
     }
-    const Bytes bytes = Encode(values, type);
+    Store(values, blob);
+  }
+
+  static void Store(const Values& values, const TBlob& blob) {
+    const Bytes bytes = Encode(values, blob.type_flag_);
     if (!bytes.empty()) std::memcpy(blob.dptr_, bytes.data(), bytes.size());
+  }
+
+  static Bytes BytesOf(const TBlob& blob) {
+    Bytes bytes(static_cast<size_t>(blob.shape_.Size() * DTypeSizeBytes(blob.type_flag_)));
+    if (!bytes.empty()) std::memcpy(bytes.data(), blob.dptr_, bytes.size());
+    return bytes;
   }
 
   // Zeros, or any bits that are a value of the type.
@@ -547,13 +692,18 @@ class Trial {
   const OperatorCase* case_ = nullptr;
   std::vector<TShape> in_shape_, out_shape_;
   std::vector<DType> in_type_, out_type_;
-  std::unique_ptr<OperatorProperty> property_;
+  std::shared_ptr<const OperatorProperty> property_;
   std::unique_ptr<Operator> operator_;
   std::vector<std::unique_ptr<FuzzResource>> resources_;
   std::vector<Resource*> forward_resources_, backward_resources_;
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<TBlob> in_data_, out_data_, out_grad_, in_grad_;
+  bool takes_case_values_ = false;
+  bool compares_ = false;
   bool small_ = false;
+  bool differentiable_ = false;
+  bool differentiates_ = false;
+  bool differentiates_twice_ = false;
   bool is_train_ = false;
   bool calls_ = false;
   bool infers_ = false;
@@ -654,7 +804,7 @@ TEST(RandomParametersTest, EachCallIsRefusedByNameOrFinishes) {
   ASSERT_FALSE(names.empty());
 
   const uint64_t seed = TestSeed();
-  int infer = 0, finish = 0;
+  int infer = 0, finish = 0, twice = 0;
   for (int i = 0; i < kTrials && !HasFatalFailure(); ++i) {
     const std::string& name = names[static_cast<size_t>(i) % names.size()];
     const auto row = rows.find(name);
@@ -663,14 +813,127 @@ TEST(RandomParametersTest, EachCallIsRefusedByNameOrFinishes) {
     trial.Run();
     infer += trial.infers();
     finish += trial.finishes();
+    twice += trial.differentiates_twice();
   }
   RecordProperty("infer", infer);
   RecordProperty("finish", finish);
-  std::printf("seed %llu: of %d calls, %d have all shapes and types, and %d finish\n",
-              static_cast<unsigned long long>(seed), kTrials, infer, finish);
+  std::printf(
+      "seed %llu: of %d calls, %d have all shapes and types, %d finish, and %d are differentiated "
+      "twice\n",
+      static_cast<unsigned long long>(seed), kTrials, infer, finish, twice);
   // Otherwise the errors of parsing would hide the operators.
   EXPECT_GE(infer, kTrials / 4);
   EXPECT_GE(finish, kTrials / 5);
+  EXPECT_GE(twice, kTrials / 20);
+}
+
+/// Texts for a parameter: 0, 1, -1 and the limits of its type.
+struct Edges {
+  std::vector<std::string> moderate;  ///< values with which results have usual magnitudes
+  std::vector<std::string> limits;
+};
+
+Edges EdgesOf(const ParameterInfo& info, const std::string& given) {
+  static const std::vector<std::string> units = {"0", "1", "-1"};
+  static const std::vector<std::string> integers = {"2147483647", "-2147483648",
+                                                    "9223372036854775807", "-9223372036854775808"};
+  static const std::vector<std::string> reals = {"3.4028234663852886e+38",
+                                                 "-3.4028234663852886e+38",
+                                                 "1.1754943508222875e-38",
+                                                 "1.401298464324817e-45",
+                                                 "1.7976931348623157e+308",
+                                                 "-1.7976931348623157e+308",
+                                                 "2.2250738585072014e-308",
+                                                 "4.9406564584124654e-324",
+                                                 "inf",
+                                                 "-inf",
+                                                 "nan"};
+  if (info.type.starts_with("{")) {
+    Edges edges;
+    std::string choices = info.type.substr(1, info.type.size() - 2);
+    for (size_t begin = 0; begin <= choices.size();) {
+      const size_t end = std::min(choices.find(", ", begin), choices.size());
+      edges.moderate.push_back(choices.substr(begin, end - begin));
+      begin = end + 2;
+    }
+    return edges;
+  }
+  if (info.type == "boolean") return {{"0", "1"}, {"-1"}};
+  if (info.type == "int") return {units, integers};
+  if (info.type == "float") return {units, reals};
+  if (info.type == "string") return {{}, {"", "0", "1", "-1"}};
+  // A tuple of as many numbers as the case has, or else two.
+  const size_t commas = static_cast<size_t>(std::count(given.begin(), given.end(), ','));
+  const bool ends_in_comma = given.find(",)") != given.npos || given.find(", )") != given.npos;
+  const size_t count = given.empty() ? 2 : commas + (ends_in_comma ? 0 : 1);
+  const auto tuples = [&](const std::vector<std::string>& numbers) {
+    std::vector<std::string> texts;
+    for (const std::string& number : numbers) {
+      std::string text = "(";
+      for (size_t i = 0; i < count; ++i) text += number + ",";
+      texts.push_back(text + ")");
+    }
+    return texts;
+  };
+  return {tuples(units), tuples(info.type == "floats" ? reals : integers)};
+}
+
+/// Returns a case of the row that sets the parameter, if there is one, and has few elements.
+const OperatorCase* CaseFor(const OperatorRow& row, const std::string& parameter,
+                            std::mt19937_64* random) {
+  std::vector<const OperatorCase*> small, setting;
+  for (const OperatorCase& test_case : row.cases) {
+    double elements = 0;
+    for (const TShape& shape : test_case.inputs) {
+      elements += shape.known() ? static_cast<double>(shape.Size()) : 0;
+    }
+    if (test_case.large || elements > kMostDifferentiated / 4) continue;
+    small.push_back(&test_case);
+    if (test_case.parameters.contains(parameter)) setting.push_back(&test_case);
+  }
+  const std::vector<const OperatorCase*>& from = setting.empty() ? small : setting;
+  if (from.empty()) return &row.cases.front();
+  return from[std::uniform_int_distribution<size_t>(0, from.size() - 1)(*random)];
+}
+
+TEST(RandomParametersTest, EachParameterTakesZeroOneMinusOneAndTheLimitsOfItsType) {
+  ReportCrashes();
+  std::mt19937_64 random(TestSeed());
+  int calls = 0, infer = 0, finish = 0, once = 0, twice = 0;
+  for (const OperatorRow& row : OperatorRows()) {
+    for (const ParameterInfo& info :
+         OperatorRegistry::Get().Find(row.name)->describe_parameters()) {
+      const auto run = [&](const std::vector<std::string>& texts, bool is_moderate) {
+        for (const std::string& text : texts) {
+          for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+            const OperatorCase& test_case = *CaseFor(row, info.name, &random);
+            Trial trial(row.name, &row, random());
+            trial.Run(test_case, info.name, text, dtype, is_moderate);
+            ++calls;
+            infer += trial.infers();
+            finish += trial.finishes();
+            once += trial.differentiates();
+            twice += trial.differentiates_twice();
+          }
+        }
+      };
+      const OperatorCase& first = *CaseFor(row, info.name, &random);
+      const auto given = first.parameters.find(info.name);
+      const Edges edges =
+          EdgesOf(info, given == first.parameters.end() ? info.default_value : given->second);
+      run(edges.moderate, true);
+      run(edges.limits, false);
+      if (HasFatalFailure()) return;
+    }
+  }
+  std::printf(
+      "seed %llu: of %d calls, %d have all shapes and types, %d finish, %d are differentiated by a "
+      "graph, %d twice\n",
+      static_cast<unsigned long long>(TestSeed()), calls, infer, finish, once, twice);
+  // Otherwise refusals would hide the operators.
+  EXPECT_GE(infer, calls / 4);
+  EXPECT_GE(finish, calls / 5);
+  EXPECT_GE(twice, calls / 20);
 }
 
 }  // namespace
