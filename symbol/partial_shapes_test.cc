@@ -46,6 +46,17 @@ TEST(PartialShapesTest, AConvolutionOfStride1KnowsItsImagesByItsOutput) {
   EXPECT_THROW(infer({{"pad", "(1,40)"}}), Error);
 }
 
+TEST(PartialShapesTest, PicksIndexHasTheDatasOtherAxes) {
+  const Symbol pick =
+      Symbol::Apply("pick", {Symbol::Variable("data"), Symbol::Variable("index")}, {{"axis", "1"}});
+  const auto infer = [&](const std::map<std::string, TShape>& known) {
+    return pick.InferShapePartial(known).arguments[1];
+  };
+  EXPECT_EQ(infer({{"data", {2, 3, 4}}}), (TShape{2, 4}));
+  EXPECT_EQ(infer({{"data", Shape("(None,3,4)")}}), Shape("(None,4)"));
+  EXPECT_EQ(infer({{"data", {2, 3, 4}}, {"index", Shape("(None,1,None)")}}), (TShape{2, 1, 4}));
+}
+
 TEST(PartialShapesTest, MatricesWithoutAnInnerExtentTellNothingOfTheirProduct) {
   const Symbol product = Symbol::Apply("batch_dot", {Symbol::Variable("a"), Symbol::Variable("b")});
   const auto infer = [&](const char* a, const char* b) {

@@ -11,6 +11,7 @@
 // which out has if keepdims; a vector counts as a row whose n is kept as 1. a (i…, n), indices and
 // out any shape with as many elements as a has rows; lhs and out (rows, n), mhs and rhs (rows).
 // Types: any one type, and any type for the indices. Only pick has a gradient. Runs on the CPU.
+#include <algorithm>
 #include <optional>
 
 #include "tessera/base/error.h"
@@ -59,7 +60,8 @@ class PickProperty final : public ParameterizedProperty<PickParameters> {
     if (!data.rank_known()) return false;
     const int axis = AxisPosition(*this, "axis", *param_.axis, data.ndim());
     MergeReduced("output", axis, param_.keepdims || data.ndim() == 1, &data, &out);
-    if (!index.rank_known()) return false;
+    // An index with 1 in the axis's place must be given, as in MXNet.
+    if (!index.rank_known()) index = TShape::OfRank(std::max(data.ndim() - 1, 1));
     MergeReduced("index", axis, index.ndim() == data.ndim() || data.ndim() == 1, &data, &index);
     MergeReduced("output", axis, param_.keepdims || data.ndim() == 1, &data, &out);
     return data.known() && index.known();

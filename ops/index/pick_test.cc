@@ -64,12 +64,13 @@ OperatorRow PickRow() {
   const auto add = [&row](const std::string& name, const ParameterMap& parameters,
                           const TShape& data, const TShape& index, const Fill& fill,
                           DType type = DType::kFloat32) -> OperatorCase& {
+    const bool has_axis = index.ndim() == data.ndim() && data.ndim() > 1;
     row.cases.push_back({.name = name,
                          .parameters = parameters,
                          .inputs = {data, index},
                          .fills = {Fill(), fill},
                          .fixed_types = {DType::kUnknown, type},
-                         .shapes_follow_from_first = false});
+                         .shapes_follow_from_first = !has_axis});
     return row.cases.back();
   };
   add("last_axis", {}, {4, 5}, {4}, Fill::Integers(0, 4));
