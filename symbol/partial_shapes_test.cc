@@ -46,6 +46,20 @@ TEST(PartialShapesTest, AConvolutionOfStride1KnowsItsImagesByItsOutput) {
   EXPECT_THROW(infer({{"pad", "(1,40)"}}), Error);
 }
 
+TEST(PartialShapesTest, PoolingKnowsThePositionsAlongEachKnownAxis) {
+  const auto infer = [](const char* data, ParameterMap parameters) {
+    parameters["kernel"] = "(2,3)";
+    const Symbol pool = Symbol::Apply("Pooling", {Symbol::Variable("data")}, parameters);
+    return pool.InferShapePartial({{"data", Shape(data)}}).outputs[0];
+  };
+  EXPECT_EQ(infer("(None,3,8,9)", {}), Shape("(None,3,7,7)"));
+  EXPECT_EQ(infer("(2,None,8,None)", {{"stride", "(2,1)"}}), Shape("(2,None,4,None)"));
+  EXPECT_EQ(infer("(2,3,None,9)", {{"pooling_convention", "full"}, {"stride", "(1,4)"}}),
+            Shape("(2,3,None,3)"));
+  EXPECT_EQ(infer("(2,None,None,None)", {{"global_pool", "1"}}), Shape("(2,None,1,1)"));
+  EXPECT_THROW(infer("(None,3,None,2)", {}), Error);
+}
+
 TEST(PartialShapesTest, PicksIndexHasTheDatasOtherAxes) {
   const Symbol pick =
       Symbol::Apply("pick", {Symbol::Variable("data"), Symbol::Variable("index")}, {{"axis", "1"}});

@@ -40,30 +40,27 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: windows and parameters
 
-/// Infers the output from the data, whose rank is known, with window_of(the image's extents).
-/// Throws Error(kInvalidArgument) if the kernel does not fit.
+/// Infers each known axis of the output from the data, whose rank is known, with window_of(the
+/// image's extents). Throws Error(kInvalidArgument) if the kernel does not fit.
 template <typename WindowOf>
 bool InferPooling(const OperatorProperty& property, const TShape& kernel, const TShape& pad,
                   const WindowOf& window_of, TShape* data, TShape* out) {
-  // Batch and channels are the output's. Its positions follow when the whole image is known.
-  TShape known = TShape::OfRank(data->ndim());
-  known[0] = (*data)[0];
-  known[1] = (*data)[1];
-  MergeShape(property, "output", out, known);
-  (*data)[0] = (*out)[0];
-  (*data)[1] = (*out)[1];
-  if (!data->known()) return false;
   const PoolingWindow window = window_of(SpatialExtents(*data));
-  known = *data;
+  TShape known = *data;
   for (int i = 2; i < known.ndim(); ++i) {
-    known[i] = window.positions[static_cast<size_t>(5 - known.ndim() + (i - 2))];
+    const size_t axis = static_cast<size_t>(5 - known.ndim() + (i - 2));
+    // The window of global_pool covers an unknown extent too, at one position.
+    if (known[i] == TShape::kUnknown && window.kernel[axis] != TShape::kUnknown) continue;
+    known[i] = window.positions[axis];
     if (known[i] == 0) {
       throw InvalidArgument(property.TypeString(), ": the kernel ", kernel,
                             " does not fit data of shape ", *data, " with pad=", pad);
     }
   }
   MergeShape(property, "output", out, known);
-  return true;
+  (*data)[0] = (*out)[0];
+  (*data)[1] = (*out)[1];
+  return data->known();
 }
 
 /// Returns whether sums are taken, so that the gradient does not depend on the output.
