@@ -71,6 +71,13 @@ TEST(PartialShapesTest, PicksIndexHasTheDatasOtherAxes) {
   EXPECT_EQ(infer({{"data", {2, 3, 4}}, {"index", Shape("(None,1,None)")}}), (TShape{2, 1, 4}));
 }
 
+TEST(PartialShapesTest, ALabelOfProbabilitiesMayBeKnownInPartBeforeTheData) {
+  const Symbol softmax =
+      Symbol::Apply("SoftmaxOutput", {Symbol::Variable("data"), WithShape("label", "(0,4)")});
+  EXPECT_THAT((softmax + WithShape("other", "(3,0)")).InferShape({}).arguments,
+              ElementsAre(TShape{3, 4}, TShape{3, 4}, TShape{3, 4}));
+}
+
 TEST(PartialShapesTest, MatricesWithoutAnInnerExtentTellNothingOfTheirProduct) {
   const Symbol product = Symbol::Apply("batch_dot", {Symbol::Variable("a"), Symbol::Variable("b")});
   const auto infer = [&](const char* a, const char* b) {

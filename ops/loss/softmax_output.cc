@@ -77,11 +77,14 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
     }
     MergeShape(*this, "output", &(*out_shape)[0], data);
     TShape& label = (*in_shape)[1];
-    if (label.ndim() == data.ndim() && !data.known()) return false;  // may be probabilities
-    if (label == data) return data.known();
+    if (label == data) return data.known();  // probabilities
     if (param_.multi_output) {
       if (!data.known()) return false;
       MergeMultiLabel(data, &label);
+    } else if (label.ndim() == data.ndim()) {
+      MergeShape(*this, "label", &label, data);
+      data = label;
+      (*out_shape)[0] = label;
     } else if (!param_.preserve_shape && label.ndim() == 1) {
       MergeShape(*this, "label", &label, {data[0]});
     } else {
