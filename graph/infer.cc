@@ -1,8 +1,8 @@
-// Shape and type inference over a graph. Every operator's own inference runs once, forward, and
-// again after each change of one of its values, in alternating directions, until no value changes.
-// Then the values in variables' attributes are merged in, and operators run again where these
-// change anything. A value changes a bounded number of times, so the time is linear in the graph,
-// except for the logarithm of an ordered set.
+// Shape and type inference over a graph. Variables begin with what the caller gives and what their
+// attributes state. Then every operator's own inference runs once, forward, and again after each
+// change of one of its values, in alternating directions, until no value changes. A value changes
+// a bounded number of times, so the time is linear in the graph, except for the logarithm of an
+// ordered set.
 #include "tessera/graph/infer.h"
 
 #include <algorithm>
@@ -148,17 +148,47 @@ std::string Expected(const std::string& name, const std::vector<std::string>& kn
   return "did you mean \"" + Excerpt(nearest) + "\"?";
 }
 
-/// Puts the values that the caller gives for variables, by name. Throws Error(kInvalidArgument)
-/// with the nearest name, or some names, if there is no such variable.
-template <typename T, typename Infer>
+/// Completes a value by what is stated of it, or returns false if the two contradict each other.
+bool Complete(const TShape& stated, TShape* value) { return value->Merge(stated); }
+bool Complete(DType stated, DType* value) {
+  if (*value == DType::kUnknown) *value = stated;
+  return stated == DType::kUnknown || stated == *value;
+}
+
+/// Puts what is known of variables before any operator is asked: the values that the caller gives,
+/// by name, and as far as these leave something open, those in the variables' attribute, which
+/// `parse` reads. Throws Error(kInvalidArgument) that names the variable and both values if they
+/// contradict each other, and one with the nearest name, or some names, if the caller gives a value
+/// for a variable that is not there.
+template <typename T, typename Infer, typename Parse>
 void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
-              Inferrer<T, Infer>* inferrer) {
+              const char* attribute, const Parse& parse, Inferrer<T, Infer>* inferrer) {
   std::unordered_set<std::string_view> found;
   for (const int id : graph.variables()) {
-    const auto value = known.find(graph.node(id).name);
-    if (value == known.end()) continue;
-    found.insert(value->first);
-    inferrer->Put(graph.EntryId(id, 0), value->second);
+    const Node& node = graph.node(id);
+    const int entry = graph.EntryId(id, 0);
+    T value = inferrer->at(entry);
+    const auto given = known.find(node.name);
+    if (given != known.end()) {
+      found.insert(given->first);
+      value = given->second;
+    }
+    const auto text = node.attributes.find(attribute);
+    // A complete value precedes the attribute, because a network is often used with other batch
+    // sizes than it was written with.
+    if (text != node.attributes.end() && !IsKnown(value)) {
+      try {
+        const T stated = parse(text->second);
+        if (!Complete(stated, &value)) {
+          throw InvalidArgument(Describe(stated), " was stated, but ", Describe(value),
+                                " was given");
+        }
+      } catch (const Error& error) {
+        throw Error(error.code(), absl::StrCat("variable \"", Excerpt(node.name), "\": attribute ",
+                                               attribute, ": ", error.what()));
+      }
+    }
+    inferrer->Put(entry, value);
   }
   if (found.size() == known.size()) return;
   std::vector<std::string> names;
@@ -170,48 +200,18 @@ void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
   }
 }
 
-/// Merges the values in an attribute of variables into the inferred ones, except for variables
-/// whose value the caller gives. `merge(attribute's text, value)` changes the value. Errors name
-/// the variable.
-template <typename T, typename Infer, typename Merge>
-void MergeStated(const IndexedGraph& graph, const char* attribute,
-                 const std::map<std::string, T>& known, const Merge& merge,
-                 Inferrer<T, Infer>* inferrer) {
-  for (const int id : graph.variables()) {
-    const Node& node = graph.node(id);
-    const auto found = node.attributes.find(attribute);
-    if (found == node.attributes.end()) continue;
-    // A given value precedes the attribute, because a network is often used with other batch sizes
-    // than it was written with.
-    const auto given = known.find(node.name);
-    if (given != known.end() && IsKnown(given->second)) continue;
-    T value = inferrer->at(graph.EntryId(id, 0));
-    try {
-      merge(found->second, &value);
-    } catch (const Error& error) {
-      throw Error(error.code(), absl::StrCat("variable \"", Excerpt(node.name), "\": attribute ",
-                                             attribute, ": ", error.what()));
-    }
-    inferrer->Put(graph.EntryId(id, 0), value);
-  }
-}
-
-/// Merges the shape in a variable's attribute into the inferred shape.
-void MergeStatedShape(const std::string& text, TShape* inferred) {
+/// Reads the shape in a variable's attribute.
+TShape ParseStatedShape(const std::string& text) {
   TShape stated = TShape::Parse(text);
-  if (stated.ndim() == 0) return;  // MXNet's unknown rank, as 0 is its unknown extent
+  if (stated.ndim() == 0) return TShape();  // MXNet's unknown rank, as 0 is its unknown extent
   for (int i = 0; i < stated.ndim(); ++i) {
     if (stated[i] == 0) stated[i] = TShape::kUnknown;
   }
-  const TShape before = *inferred;
-  if (!inferred->Merge(stated)) {
-    throw InvalidArgument(stated, " was stated, but the network needs ", before);
-  }
+  return stated;
 }
 
-/// Merges the element type in a variable's attribute, one of MXNet's numbers, into the inferred
-/// type.
-void MergeStatedType(const std::string& text, DType* inferred) {
+/// Reads the element type in a variable's attribute, one of MXNet's numbers.
+DType ParseStatedType(const std::string& text) {
   int number = 0;
   if (!absl::SimpleAtoi(text, &number) || number < static_cast<int>(DType::kUnknown) ||
       number > static_cast<int>(DType::kBFloat16)) {
@@ -219,12 +219,7 @@ void MergeStatedType(const std::string& text, DType* inferred) {
                           "\" is not the number of an element type, expected -1 to ",
                           static_cast<int>(DType::kBFloat16));
   }
-  const auto stated = static_cast<DType>(number);
-  if (stated == DType::kUnknown || stated == *inferred) return;
-  if (*inferred != DType::kUnknown) {
-    throw InvalidArgument(stated, " was stated, but the network needs ", *inferred);
-  }
-  *inferred = stated;
+  return static_cast<DType>(number);
 }
 
 /// Sets the entries that are known.
@@ -259,9 +254,7 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
                         Inference inference) {
   if (inference == Inference::kComplete) RequireImplemented(graph);
   Inferrer inferrer(graph, TShape(), infer_shape);
-  PutKnown(graph, known, &inferrer);
-  inferrer.Run();
-  MergeStated(graph, "__shape__", known, MergeStatedShape, &inferrer);
+  PutKnown(graph, known, "__shape__", ParseStatedShape, &inferrer);
   inferrer.Run();
   return Shapes(inferrer.TakeEntries());
 }
@@ -277,9 +270,7 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
                       Inference inference) {
   if (inference == Inference::kComplete) RequireImplemented(graph);
   Inferrer inferrer(graph, DType::kUnknown, infer_type);
-  PutKnown(graph, known, &inferrer);
-  inferrer.Run();
-  MergeStated(graph, "__dtype__", known, MergeStatedType, &inferrer);
+  PutKnown(graph, known, "__dtype__", ParseStatedType, &inferrer);
   inferrer.Run();
   if (inference == Inference::kComplete) {
     for (const int id : graph.arguments()) {

@@ -71,6 +71,16 @@ TEST(PartialShapesTest, PicksIndexHasTheDatasOtherAxes) {
   EXPECT_EQ(infer({{"data", {2, 3, 4}}, {"index", Shape("(None,1,None)")}}), (TShape{2, 1, 4}));
 }
 
+TEST(PartialShapesTest, AStatedShapeIsUsedBeforeTheNetworkWouldChooseOne) {
+  const Symbol dense =
+      Symbol::Apply("FullyConnected", {Symbol::Variable("data")}, {{"num_hidden", "4"}}, "fc");
+  const Symbol prelu =
+      Symbol::Apply("LeakyReLU", {dense, WithShape("slope", "(1,)")}, {{"act_type", "prelu"}});
+  const InferredShapes shapes = prelu.InferShape({{"data", {2, 3}}});
+  EXPECT_TRUE(shapes.complete);
+  EXPECT_THAT(shapes.arguments, ElementsAre(TShape{2, 3}, TShape{4, 3}, TShape{4}, TShape{1}));
+}
+
 TEST(PartialShapesTest, ALabelOfProbabilitiesMayBeKnownInPartBeforeTheData) {
   const Symbol softmax =
       Symbol::Apply("SoftmaxOutput", {Symbol::Variable("data"), WithShape("label", "(0,4)")});

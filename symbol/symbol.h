@@ -131,9 +131,10 @@ class Symbol {
   std::map<std::string, std::string> ListAttributesRecursive() const;
 
   /// Infers every shape, in both directions, from the given ones and from the variables' attribute
-  /// `__shape__` ("(10,0)", where 0 is unknown). A given shape takes precedence over the variable's
-  /// attribute. Throws Error(kInvalidArgument) for an unknown name, and for a contradiction; it
-  /// then names the node, the rule and the inputs' shapes, or the variable and both shapes. Throws
+  /// `__shape__` ("(10,0)", where 0 is unknown). A complete given shape takes precedence over the
+  /// variable's attribute. The result does not depend on which of the two states a shape. Throws
+  /// Error(kInvalidArgument) for an unknown name, and for a contradiction; it then names the node,
+  /// the rule and the inputs' shapes, or the variable and its stated and given shape. Throws
   /// Error(kNotFound) that lists the operators that the registry does not have, at most ten, and
   /// Error(kUnimplemented) for a node with subgraphs.
   InferredShapes InferShape(const std::map<std::string, TShape>& known) const;

@@ -190,15 +190,20 @@ TEST(SymbolTest, ShapesThatVariablesStateTakePartInInference) {
   EXPECT_EQ(shapes(Stating(key, "", "(4, 9)"), {{"data", {5, 7}}, {"w", {4, 7}}})[1],
             (TShape{4, 7}));
   for (const std::string contradiction : {"(4, 9)", "(5, 0)", "(4,)"}) {
-    ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __shape__: ", [&] {
+    ExpectError(Error::kInvalidArgument, "node \"fc\": FullyConnected: weight has shape ", [&] {
       shapes(Stating(key, "", contradiction), {{"data", {5, 7}}});
     });
   }
-  ExpectError(Error::kInvalidArgument, "needs (4,7)", [&] {
+  ExpectError(Error::kInvalidArgument, "weight has shape (4,9), expected (4,7)", [&] {
     shapes(Stating(key, "", "(4, 9)"), {{"data", {5, 7}}});
   });
-  ExpectError(Error::kInvalidArgument, "node \"fc\"",
+  ExpectError(Error::kInvalidArgument, "weight has shape (4,9), expected (4,3)",
               [&] { shapes(Stating(key, "(2, 3)", "(4, 9)"), {}); });
+  ExpectError(Error::kInvalidArgument,
+              "variable \"data\": attribute __shape__: (2,3) was stated, but (4,None) was given",
+              [&] {
+                shapes(Stating(key, "(2, 3)", ""), {{"data", {4, TShape::kUnknown}}});
+              });
   ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __shape__: shape \"(4, x)\"",
               [&] { shapes(Stating(key, "", "(4, x)"), {}); });
 }
@@ -227,12 +232,14 @@ TEST(SymbolTest, TypesThatVariablesStateTakePartInInference) {
   EXPECT_THAT(types(Stating(key, "", "-1"), {}), Each(DType::kFloat32));
   EXPECT_THAT(types(Stating(key, "2", ""), {{"data", DType::kFloat64}}), Each(DType::kFloat64));
   EXPECT_THAT(types(Stating(key, "", "2"), {{"w", DType::kFloat32}}), Each(DType::kFloat32));
-  ExpectError(
-      Error::kInvalidArgument,
-      "variable \"w\": attribute __dtype__: float32 was stated, but the network needs float16",
-      [&] {
-        types(Stating(key, "", "0"), {{"data", DType::kFloat16}});
-      });
+  ExpectError(Error::kInvalidArgument,
+              "node \"fc\": FullyConnected: weight has element type float32, expected that of the "
+              "other arguments, float16",
+              [&] {
+                types(Stating(key, "", "0"), {{"data", DType::kFloat16}});
+              });
+  ExpectError(Error::kInvalidArgument, "float32, expected that of the other arguments, float16",
+              [&] { types(Stating(key, "2", "0"), {}); });
   for (const std::string text : {"99", "-2", "x", ""}) {
     Symbol weight = Symbol::Variable("w");
     weight.SetAttribute(key, text);

@@ -92,6 +92,15 @@ def test_shapes_that_do_not_fit_are_an_error():
         networks.convolutional_symbol().infer_shape(data=(2, 3))
 
 
+def test_binding_uses_stated_shapes_and_infers_the_rest():
+    dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4)
+    prelu = mx.sym.LeakyReLU(dense, mx.sym.Variable("slope", shape=(1,)), act_type="prelu")
+    executor = mx.sym.pick(prelu, mx.sym.Variable("index")).simple_bind(mx.cpu(), data=(2, 3))
+    shapes = {name: value.shape for name, value in executor.arg_dict.items()}
+    assert (shapes["slope"], shapes["index"]) == ((1,), (2,))
+    assert executor.forward()[0].shape == (2,)
+
+
 @pytest.mark.parametrize("infer", ["infer_shape", "infer_shape_partial", "infer_type", "infer_type_partial"])
 def test_a_name_that_the_graph_does_not_have_is_an_error(infer):
     value = (2, 3, 8, 8) if "shape" in infer else "float32"
