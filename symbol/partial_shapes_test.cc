@@ -88,6 +88,26 @@ TEST(PartialShapesTest, ALabelOfProbabilitiesMayBeKnownInPartBeforeTheData) {
               ElementsAre(TShape{3, 4}, TShape{3, 4}, TShape{3, 4}));
 }
 
+// MXNet 1.9.1 counts unknown extents as 0 here, and tells outputs that are wrong.
+TEST(PartialShapesTest, UnknownExtentsDoNotCountAsZero) {
+  const auto infer = [](const char* op, const std::vector<const char*>& shapes,
+                        const ParameterMap& parameters) {
+    std::vector<Symbol> inputs;
+    std::map<std::string, TShape> known;
+    for (const char* shape : shapes) {
+      const std::string name = "x" + std::to_string(inputs.size());
+      inputs.push_back(Symbol::Variable(name));
+      known[name] = Shape(shape);
+    }
+    return Symbol::Apply(op, inputs, parameters).InferShapePartial(known).outputs[0];
+  };
+  EXPECT_EQ(infer("Concat", {"(2,3)", "None"}, {{"num_args", "2"}}), Shape("(2,None)"));
+  EXPECT_EQ(infer("Pad", {"(1,2,None,4)"}, {{"pad_width", "(0,0,0,0,1,2,2,1)"}}),
+            Shape("(1,2,None,7)"));
+  EXPECT_EQ(infer("diag", {"(None,)"}, {{"k", "-2"}}), Shape("(None,None)"));
+  EXPECT_EQ(infer("broadcast_like", {"(1,3)", "(None,3)"}, {}), Shape("(None,3)"));
+}
+
 TEST(PartialShapesTest, MatricesWithoutAnInnerExtentTellNothingOfTheirProduct) {
   const Symbol product = Symbol::Apply("batch_dot", {Symbol::Variable("a"), Symbol::Variable("b")});
   const auto infer = [&](const char* a, const char* b) {
