@@ -19,6 +19,7 @@ namespace {
 using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
@@ -421,6 +422,71 @@ TEST(AutogradGradTest, GradientsHaveGradients) {
     EXPECT_NEAR(first.ToVector()[i], std::cos(v) * v + std::sin(v), 1e-5);
     EXPECT_NEAR(second.ToVector()[i], 2 * std::cos(v) - v * std::sin(v), 1e-5);
     EXPECT_NEAR(x.grad().ToVector()[i], -3 * std::sin(v) - v * std::cos(v), 1e-5);
+  }
+}
+
+/// The gradients of a sum of results, one vector for each input.
+struct InputGradients {
+  std::vector<std::vector<float>> kernel;  ///< by Backward
+  std::vector<std::vector<float>> graph;   ///< as recorded calls
+  std::vector<std::vector<float>> second;  ///< of the sum of those
+};
+
+InputGradients GradientsOf(const char* op, const ParameterMap& parameters,
+                           const std::vector<std::vector<float>>& inputs) {
+  std::vector<NDArray> variables;
+  for (const std::vector<float>& input : inputs) variables.push_back(VariableOf(input));
+  const auto values = [](const std::vector<NDArray>& arrays) {
+    std::vector<std::vector<float>> result;
+    for (const NDArray& array : arrays) result.push_back(array.ToVector());
+    return result;
+  };
+  InputGradients gradients;
+  const auto call = [&] { return Invoke(op, variables, parameters); };
+  std::vector<NDArray> y;
+  {
+    const autograd::Record record;
+    y = call();
+  }
+  gradients.kernel = values(autograd::Grad(y, variables));
+  std::vector<NDArray> first, second;
+  {
+    const autograd::Record record;
+    first = autograd::Grad(call(), variables, {}, {.create_graph = true});
+    second = autograd::Grad(first, variables, {}, {.create_graph = true});
+  }
+  gradients.graph = values(first);
+  gradients.second = values(second);
+  return gradients;
+}
+
+TEST(AutogradGradTest, GradientsAtZerosAreLimitsOrSubgradients) {
+  using Rows = std::vector<std::vector<float>>;
+  struct Case {
+    const char* op;
+    ParameterMap parameters;
+    Rows inputs, first, second;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"_power_scalar", {{"scalar", "0"}}, {{0, 2}}, {{0, 0}}, {{0, 0}}},
+           {"_power_scalar", {{"scalar", "1"}}, {{0, 2}}, {{1, 1}}, {{0, 0}}},
+           {"_power_scalar", {{"scalar", "2"}}, {{0, 2}}, {{0, 4}}, {{2, 2}}},
+           {"_power_scalar", {{"scalar", "3"}}, {{0, 2}}, {{0, 12}}, {{0, 12}}},
+           {"_rpower_scalar", {{"scalar", "0"}}, {{0, 1, 2}}, {{0, 0, 0}}, {{0, 0, 0}}},
+           {"_power", {}, {{0, 0, 0}, {0, 2, 3}}, {{0, 0, 0}, {0, 0, 0}}, {{0, 2, 0}, {0, 0, 0}}},
+           {"broadcast_power", {}, {{0}, {0, 2, 3}}, {{0}, {0, 0, 0}}, {{2}, {0, 0, 0}}},
+           {"_hypot", {}, {{0, 3}, {0, 0}}, {{0, 1}, {0, 0}}, {{0, 0}, {0, 1.0f / 3}}},
+           {"broadcast_hypot", {}, {{0}, {0, 0}}, {{0}, {0, 0}}, {{0}, {0, 0}}},
+           {"_hypot_scalar", {{"scalar", "0"}}, {{0, -2}}, {{0, -1}}, {{0, 0}}},
+           {"norm", {}, {{0, 0}}, {{0, 0}}, {{0, 0}}},
+           {"norm", {{"axis", "0"}, {"keepdims", "True"}}, {{0, 0}}, {{0, 0}}, {{0, 0}}},
+           {"norm", {{"ord", "1"}}, {{0, 2}}, {{0, 1}}, {{0, 0}}}}) {
+    const InputGradients gradients = GradientsOf(c.op, c.parameters, c.inputs);
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      EXPECT_THAT(gradients.kernel[i], Pointwise(FloatEq(), c.first[i])) << c.op;
+      EXPECT_THAT(gradients.graph[i], Pointwise(FloatEq(), c.first[i])) << c.op;
+      EXPECT_THAT(gradients.second[i], Pointwise(FloatEq(), c.second[i])) << c.op;
+    }
   }
 }
 

@@ -1,5 +1,14 @@
 // Arithmetic of two arrays, or of an array and a number: rows of RegisterBinary. Integers wrap
 // around; their quotients are cut off towards 0, and division by 0 gives 0.
+//
+// Gradients where the formula is 0 * infinity or 0 / 0, as in PyTorch except for hypot, which has
+// NaN there:
+//
+//   a^b, d a   0 where b is 0
+//   a^b, d b   0 where a is 0 and b is not negative
+//   hypot      0 at (0, 0), a subgradient
+//
+// As graphs, they have second derivatives 0 at (0, 0), too.
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -73,15 +82,40 @@ struct Hypotenuse {
 TESSERA_GRADIENT(DivRight,
                  Quotient::Map(op::negation::Map(op::mul::Map(g, a)), op::mul::Map(b, b)));
 TESSERA_GRADIENT(ModRight, -g* op::floor::Map(Quotient::Map(a, b)));
-TESSERA_GRADIENT(PowerLeft, g* b* op::power::Map(a, static_cast<T>(b - T(1))));
-TESSERA_GRADIENT(PowerRight, g* op::power::Map(a, b) * op::log::Map(a));
-TESSERA_GRADIENT(HypotLeft, g* a / std::hypot(a, b));
-TESSERA_GRADIENT(HypotRight, g* b / std::hypot(a, b));
 TESSERA_GRADIENT(MaximumLeft, a >= b ? g : T(0));
 TESSERA_GRADIENT(MaximumRight, a >= b ? T(0) : g);
 TESSERA_GRADIENT(MinimumLeft, a <= b ? g : T(0));
 TESSERA_GRADIENT(MinimumRight, a <= b ? T(0) : g);
 #undef TESSERA_GRADIENT
+
+// Slopes are computed where they are not used, too, so that loops have no branches.
+struct PowerLeft {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T a, T b) {
+    const T slope = g * b * op::power::Map(a, static_cast<T>(b - T(1)));
+    return b == T(0) ? T(0) : slope;
+  }
+};
+struct PowerRight {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T a, T b) {
+    const T slope = g * op::power::Map(a, b) * op::log::Map(a);
+    return a == T(0) && b >= T(0) ? T(0) : slope;
+  }
+};
+struct HypotLeft {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T a, T b) {
+    const T length = std::hypot(a, b);
+    return length == T(0) ? T(0) : g * (a / length);
+  }
+};
+struct HypotRight {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T a, T b) {
+    return HypotLeft::Map(g, b, a);
+  }
+};
 
 using enum OperandGradient;
 using enum MapTypes;
@@ -105,6 +139,25 @@ BinaryRow Row(BinaryRow row) {
 }
 
 Term LogOf(const Term& a) { return a.is_number() ? Term(std::log(a.number())) : Apply("log", {a}); }
+
+Term PowerLeftGraph(const Term& g, const Term& a, const Term& b) {
+  const Term is_constant = IsEqual(b, 0);
+  if (is_constant.is_number()) return g * b * PowerOf(a, b - 1);
+  // At (0, 0), the exponent becomes 0 in place of -1.
+  const Term at_origin = is_constant * IsEqual(a, 0);
+  return g * (b * (1 - at_origin)) * PowerOf(a, b - 1 + at_origin);
+}
+Term PowerRightGraph(const Term& g, const Term& a, const Term& b, const Term& y) {
+  const Term is_zero = IsEqual(a, 0);
+  if (is_zero.IsNumber(0)) return g * y * LogOf(a);
+  // The logarithm is that of 1 in place of 0.
+  const Term has_limit_0 = is_zero * IsGreaterEqual(b, 0);
+  return g * (y * (1 - has_limit_0 * IsEqual(b, 0))) * LogOf(a + has_limit_0);
+}
+Term HypotGraph(const Term& g, const Term& a, const Term& y) {
+  const Term at_origin = IsEqual(y, 0);
+  return g * (1 - at_origin) * (a / (y + at_origin));
+}
 
 /// The formula of a gradient.
 #define TESSERA_GRAPH(expression)                                                   \
@@ -179,15 +232,15 @@ Term LogOf(const Term& a) { return a.is_number() ? Term(std::log(a.number())) : 
                             .scalar = "_power_scalar",
                             .reverse_scalar = "_rpower_scalar",
                             .formula = "lhs to the power rhs",
-                            .left_graph = TESSERA_GRAPH(g * b * PowerOf(a, b - 1)),
-                            .right_graph = TESSERA_GRAPH(g * y * LogOf(a))}),
+                            .left_graph = TESSERA_GRAPH(PowerLeftGraph(g, a, b)),
+                            .right_graph = TESSERA_GRAPH(PowerRightGraph(g, a, b, y))}),
                        Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
                            {.elementwise = "_hypot",
                             .broadcast = "broadcast_hypot",
                             .scalar = "_hypot_scalar",
                             .formula = "sqrt(lhs^2 + rhs^2)",
-                            .left_graph = TESSERA_GRAPH(g * a / y),
-                            .right_graph = TESSERA_GRAPH(g * b / y)}),
+                            .left_graph = TESSERA_GRAPH(HypotGraph(g, a, y)),
+                            .right_graph = TESSERA_GRAPH(HypotGraph(g, b, y))}),
                        Row<kArithmetic, op::maximum, kBoth, MaximumLeft, kBoth, MaximumRight>(
                            {.elementwise = "_maximum",
                             .broadcast = "broadcast_maximum",

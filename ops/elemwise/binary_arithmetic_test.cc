@@ -13,6 +13,12 @@ double Plus(double a, double b) { return a + b; }
 double Minus(double a, double b) { return a - b; }
 double Over(double a, double b) { return a / b; }
 double OverRight(double a, double b) { return -a / (b * b); }
+/// The gradients of powers at zeros are those of PyTorch, and those of hypot subgradients.
+double PowerLeft(double a, double b) { return b == 0 ? 0 : b * std::pow(a, b - 1); }
+double PowerRight(double a, double b) {
+  return a == 0 && b >= 0 ? 0 : std::pow(a, b) * std::log(a);
+}
+double HypotLeft(double a, double b) { return a == 0 && b == 0 ? 0 : a / std::hypot(a, b); }
 double Left(double a, double) { return a; }
 double Right(double, double b) { return b; }
 
@@ -36,14 +42,15 @@ const BinaryRows kRows[] = {
                 [](double a, double b) { return -std::floor(a / b); },
                 Fill::Given({-2.875, 3.125, 0.375, -0.125, 4.625}), Fill::Given({1.5, 0.75, 2.5})}),
     BinaryRows({"_power", "broadcast_power", "_power_scalar", "_rpower_scalar",
-                [](double a, double b) { return std::pow(a, b); },
-                [](double a, double b) { return b * std::pow(a, b - 1); },
-                [](double a, double b) { return std::pow(a, b) * std::log(a); },
-                Fill::Uniform(0.5, 2)}),
+                [](double a, double b) { return std::pow(a, b); }, &PowerLeft, &PowerRight,
+                Fill::Uniform(0.5, 2), Fill::Uniform(0.5, 2), /*is_smooth=*/true,
+                /*special_left=*/{0, 0, 0, 0, 0, 2, -2, -0.0},
+                /*special_right=*/{0, 0.5, 1, 2, -1, 0, 0, 3}}),
     BinaryRows({"_hypot", "broadcast_hypot", "_hypot_scalar", "",
-                [](double a, double b) { return std::hypot(a, b); },
-                [](double a, double b) { return a / std::hypot(a, b); },
-                [](double a, double b) { return b / std::hypot(a, b); }}),
+                [](double a, double b) { return std::hypot(a, b); }, &HypotLeft,
+                [](double a, double b) { return HypotLeft(b, a); }, Fill(), Fill::Uniform(0.5, 2),
+                /*is_smooth=*/true, /*special_left=*/{0, 0, 3, -0.0, 1e-25, 3e4},
+                /*special_right=*/{0, 2, 0, -1, 1e-25, -4e4}}),
     BinaryRows({"_maximum", "broadcast_maximum", "_maximum_scalar", "",
                 [](double a, double b) { return std::max(a, b); },
                 [](double a, double b) { return a >= b ? 1.0 : 0.0; },

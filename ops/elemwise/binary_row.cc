@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "tessera/ops/parameter.h"
+
 namespace tessera::ops_testing {
 namespace {
 
@@ -63,6 +65,15 @@ void AddCase(OperatorRow* row, const BinaryFunction& f, const std::string& name,
   row->cases.push_back({.name = name, .inputs = {a, b}, .fills = {f.left_fill, f.right_fill}});
 }
 
+/// Adds the special operands of `f`, of shapes a and b.
+void AddSpecialCase(OperatorRow* row, const BinaryFunction& f, const TShape& a, const TShape& b) {
+  if (f.special_left.empty()) return;
+  row->cases.push_back({.name = "special",
+                        .inputs = {a, b},
+                        .fills = {Fill::Given(f.special_left), Fill::Given(f.special_right)},
+                        .large = true});
+}
+
 OperatorRow RowWithNumber(const BinaryFunction& f, bool is_reverse) {
   OperatorRow row;
   row.name = is_reverse ? f.reverse_scalar : f.scalar;
@@ -99,6 +110,16 @@ OperatorRow RowWithNumber(const BinaryFunction& f, bool is_reverse) {
   add("rank_0", {{"scalar", "1.75"}}, TShape::OfRank(0));
   add("default_of_one", {{"is_int", "True"}}, {5});
   add("blocks", {{"scalar", "1.25"}}, {1100});
+  const std::vector<double>& numbers = is_reverse ? f.special_left : f.special_right;
+  const std::vector<double>& elements = is_reverse ? f.special_right : f.special_left;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    row.cases.push_back(
+        {.name = "special_" + std::to_string(i),
+         .parameters = {{"scalar", ops_internal::ParameterText<double>::Print(numbers[i])}},
+         .inputs = {{static_cast<index_t>(elements.size())}},
+         .fills = {Fill::Given(elements)},
+         .large = true});
+  }
   row.forward_tolerance = {.float64 = 4e-15, .float32 = 2e-6, .float16 = 2e-3, .bfloat16 = 1.6e-2};
   row.backward_tolerance = {.float64 = 1e-14, .float32 = 4e-6, .float16 = 8e-3, .bfloat16 = 6e-2};
   row.errors = {
@@ -116,6 +137,8 @@ BinaryRows::BinaryRows(const BinaryFunction& f) {
     AddCase(&row, f, "empty", {0, 3}, {0, 3});
     AddCase(&row, f, "rank_0", TShape::OfRank(0), TShape::OfRank(0));
     AddCase(&row, f, "blocks", {2, 3, 200}, {2, 3, 200});
+    const auto special = static_cast<index_t>(f.special_left.size());
+    AddSpecialCase(&row, f, {special}, {special});
     row.errors = {
         {.name = "other_shape", .inputs = {{2, 3}, {2, 4}}, .words = {"rhs", "(2,3)", "(2,4)"}},
         {.name = "other_rank", .inputs = {{2, 3}, {6}}, .words = {"rhs", "(2,3)", "(6,)"}}};
@@ -131,6 +154,8 @@ BinaryRows::BinaryRows(const BinaryFunction& f) {
     AddCase(&row, f, "channel", {2, 3, 5, 40}, {1, 3, 1, 1});
     AddCase(&row, f, "rank_0", {2, 3}, TShape::OfRank(0));
     AddCase(&row, f, "empty", {0, 3}, {1, 3});
+    AddSpecialCase(&row, f, {static_cast<index_t>(f.special_left.size()), 1},
+                   {static_cast<index_t>(f.special_right.size())});
     for (OperatorCase& test_case : row.cases) test_case.shapes_follow_from_first = false;
     row.errors = {{.name = "other_extent",
                    .inputs = {{2, 3}, {2, 4}},

@@ -2,6 +2,7 @@
 #define TESSERA_OPS_ELEMWISE_BINARY_ROW_H_
 
 #include <string>
+#include <vector>
 
 #include "tessera/ops/testing/operator_row.h"
 
@@ -19,6 +20,9 @@ struct BinaryFunction {
   Fill left_fill = Fill();
   Fill right_fill = Fill::Uniform(0.5, 2);
   bool is_smooth = true;  ///< whether the value has these derivatives at all elements of the test
+  /// Pairs of operands, beyond the fills, at which the value need not be differentiable.
+  std::vector<double> special_left{};
+  std::vector<double> special_right{};
 };
 
 /// Registers the rows of the operators of one function.

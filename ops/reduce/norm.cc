@@ -1,6 +1,6 @@
 // norm: the length of vectors along axes.
 //
-//   ord=2  y = sqrt(sum x^2)    d x = g x / y, which is NaN where y is 0
+//   ord=2  y = sqrt(sum x^2)    d x = g x / y, 0 where y is 0: a subgradient, as in PyTorch
 //   ord=1  y = sum |x|          d x = g sign(x)
 //
 // Shapes: data any; out without the reduced axes, or with extents of 1 there if keepdims; (1) if no
@@ -82,13 +82,20 @@ class NormProperty final : public ParameterizedProperty<NormParameters> {
         y(builder, builder->Output(0));
     // The gradient of a sum gives each of its elements a copy.
     const ParameterMap parameters = GetParams();
-    const Term copies = ApplyAdjoint({.op = "sum",
-                                      .parameters = {{"axis", parameters.at("axis")},
-                                                     {"keepdims", parameters.at("keepdims")}},
-                                      .out_grads = {param_.ord == 1 ? g : g / y},
-                                      .inputs = {x}})
-                            .front();
-    SetInGrad(builder, 0, copies * (param_.ord == 1 ? Apply("sign", {x}) : x));
+    const auto copies = [&](const Term& term) {
+      return ApplyAdjoint({.op = "sum",
+                           .parameters = {{"axis", parameters.at("axis")},
+                                          {"keepdims", parameters.at("keepdims")}},
+                           .out_grads = {term},
+                           .inputs = {x}})
+          .front();
+    };
+    if (param_.ord == 1) {
+      SetInGrad(builder, 0, copies(g) * Apply("sign", {x}));
+      return true;
+    }
+    const Term is_zero = IsEqual(y, 0);
+    SetInGrad(builder, 0, copies(g * (1 - is_zero)) * (x / copies(y + is_zero)));
     return true;
   }
 };
@@ -109,7 +116,7 @@ struct AbsoluteSumGradient {
 struct LengthGradient {
   template <typename T>
   TESSERA_HD static T Map(T g, T x, T y) {
-    return g * (x / y);
+    return y == T(0) ? T(0) : g * (x / y);
   }
 };
 

@@ -35,7 +35,7 @@ std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<V
     const index_t target = ReferenceTarget(in[0].shape, reduced, i);
     const double x = in[0][i], g = out_grad[0][target];
     const double sign = x > 0 ? 1 : x < 0 ? -1 : 0;
-    grad[i] = g * (absolute ? sign : x / out[0][target]);
+    grad[i] = g * (absolute || out[0][target] == 0 ? sign : x / out[0][target]);
   }
   return {grad};
 }
