@@ -490,6 +490,20 @@ TEST(AutogradGradTest, GradientsAtZerosAreLimitsOrSubgradients) {
   }
 }
 
+TEST(AutogradGradTest, GradientsAreFiniteWhereSquaresOverflow) {
+  const auto expect_near = [](const char* op, const std::vector<std::vector<float>>& inputs,
+                              size_t input, float expected) {
+    const InputGradients gradients = GradientsOf(op, {}, inputs);
+    EXPECT_FLOAT_EQ(gradients.kernel[input][0], expected) << op;
+    EXPECT_FLOAT_EQ(gradients.graph[input][0], expected) << op;
+  };
+  expect_near("arcsinh", {{1e30f}}, 0, 1e-30f);
+  expect_near("arccosh", {{1e30f}}, 0, 1e-30f);
+  expect_near("elemwise_div", {{1e30f}, {1e30f}}, 1, -1e-30f);
+  expect_near("elemwise_div", {{1e-30f}, {1e-25f}}, 1, -1e20f);
+  expect_near("norm", {{3e30f, 4e30f}}, 0, 0.6f);
+}
+
 TEST(AutogradGradTest, TheGradientOfALinearFunctionHasGradientZero) {
   NDArray x = VariableOf({0.5f, 1.0f});
   const NDArray weight = Vector({3, 4});

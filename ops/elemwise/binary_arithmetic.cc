@@ -79,8 +79,6 @@ struct Hypotenuse {
       return static_cast<T>(expression);          \
     }                                             \
   }
-TESSERA_GRADIENT(DivRight,
-                 Quotient::Map(op::negation::Map(op::mul::Map(g, a)), op::mul::Map(b, b)));
 TESSERA_GRADIENT(ModRight, -g* op::floor::Map(Quotient::Map(a, b)));
 TESSERA_GRADIENT(MaximumLeft, a >= b ? g : T(0));
 TESSERA_GRADIENT(MaximumRight, a >= b ? T(0) : g);
@@ -88,6 +86,17 @@ TESSERA_GRADIENT(MinimumLeft, a <= b ? g : T(0));
 TESSERA_GRADIENT(MinimumRight, a <= b ? T(0) : g);
 #undef TESSERA_GRADIENT
 
+/// The gradient of b in a / b. The square of a floating-point b might overflow or underflow.
+struct DivRight {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return Quotient::Map(op::negation::Map(op::mul::Map(g, a)), op::mul::Map(b, b));
+    } else {
+      return -g * (a / b / b);
+    }
+  }
+};
 // Slopes are computed where they are not used, too, so that loops have no branches.
 struct PowerLeft {
   template <typename T>
@@ -198,7 +207,7 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                            {.elementwise = "_scatter_elemwise_div",
                             .formula = "lhs / rhs",
                             .left_graph = TESSERA_GRAPH(g / b),
-                            .right_graph = TESSERA_GRAPH(-(g * a / (b * b)))}),
+                            .right_graph = TESSERA_GRAPH(-(g * (y / b)))}),
                        Row<kArithmetic, First, kOther, op::mul, kZero, op::identity>(
                            {.scalar = "_contrib_gradientmultiplier",
                             .formula = "lhs, whose gradient is multiplied by rhs",
@@ -217,7 +226,7 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                             .reverse_scalar = "_rdiv_scalar",
                             .formula = "lhs / rhs",
                             .left_graph = TESSERA_GRAPH(g / b),
-                            .right_graph = TESSERA_GRAPH(-(g * a / (b * b)))}),
+                            .right_graph = TESSERA_GRAPH(-(g * (y / b)))}),
                        Row<kArithmetic, Remainder, kLinear, op::identity, kBoth, ModRight>(
                            {.elementwise = "_mod",
                             .broadcast = "broadcast_mod",

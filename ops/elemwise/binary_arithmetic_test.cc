@@ -33,7 +33,9 @@ const BinaryRows kRows[] = {
     BinaryRows({"_grad_add", "", "_scatter_plus_scalar", "", &Plus, &One, &One}),
     BinaryRows({"", "", "_scatter_minus_scalar", "", &Minus, &One, &MinusOne}),
     BinaryRows({"_scatter_elemwise_div", "", "", "", &Over, [](double, double b) { return 1 / b; },
-                &OverRight}),
+                &OverRight, Fill(), Fill::Uniform(0.5, 2),
+                /*is_smooth=*/true, /*special_left=*/{1e-30, 1e30},
+                /*special_right=*/{1e-25, 1e30}}),
     BinaryRows({"", "", "_contrib_gradientmultiplier", "", &Left, &Right, &Zero, Fill(), Fill(),
                 /*is_smooth=*/false}),
     // Away from the steps, and exact in every type.

@@ -75,8 +75,8 @@ TESSERA_GRADIENT(ArctanGradient, g / (one + v * v));
 TESSERA_GRADIENT(SinhGradient, g* op::cosh::Map(v));
 TESSERA_GRADIENT(CoshGradient, g* op::sinh::Map(v));
 TESSERA_GRADIENT(TanhGradient, g*(one - v * v));
-TESSERA_GRADIENT(ArcsinhGradient, g / op::square_root::Map(static_cast<T>(v * v + one)));
-TESSERA_GRADIENT(ArccoshGradient, g / op::square_root::Map(static_cast<T>(v * v - one)));
+TESSERA_GRADIENT(ArccoshGradient, g / (op::square_root::Map(static_cast<T>(v - one)) *
+                                       op::square_root::Map(static_cast<T>(v + one))));
 TESSERA_GRADIENT(ArctanhGradient, g / (one - v * v));
 TESSERA_GRADIENT(ErfGradient, g* T(M_2_SQRTPI) * op::exp::Map(static_cast<T>(-v * v)));
 TESSERA_GRADIENT(ErfInverseGradient, g* op::exp::Map(static_cast<T>(v* v)) / T(M_2_SQRTPI));
@@ -85,6 +85,15 @@ TESSERA_GRADIENT(LogGammaGradient, g* op::digamma::Map(v));
 TESSERA_GRADIENT(SigmoidGradient, g* v*(one - v));
 TESSERA_GRADIENT(SoftsignGradient, g / ((one + op::abs::Map(v)) * (one + op::abs::Map(v))));
 #undef TESSERA_GRADIENT
+struct ArcsinhGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T v) {
+    // From here on v^2 + 1 rounds to v^2, which may overflow.
+    const T magnitude = op::abs::Map(v);
+    return g /
+           (magnitude > T(1e9) ? magnitude : op::square_root::Map(static_cast<T>(v * v + T(1))));
+  }
+};
 
 struct Rsqrt {
   template <typename T>
@@ -187,10 +196,12 @@ UnaryRow Linear(std::string_view name, std::string_view description, UnaryGraph 
                                           TESSERA_GRAPH(g* Apply("sinh", {x}))),
         FromOutput<op::tanh, TanhGradient>("tanh", "The hyperbolic tangent.",
                                            TESSERA_GRAPH(g*(1 - y * y))),
-        FromInput<op::asinh, ArcsinhGradient>("arcsinh", "The inverse hyperbolic sine.",
-                                              TESSERA_GRAPH(g* Apply("rsqrt", {x * x + 1}))),
-        FromInput<op::acosh, ArccoshGradient>("arccosh", "The inverse hyperbolic cosine.",
-                                              TESSERA_GRAPH(g* Apply("rsqrt", {x * x - 1}))),
+        FromInput<op::asinh, ArcsinhGradient>(
+            "arcsinh", "The inverse hyperbolic sine.",
+            TESSERA_GRAPH(g / Apply("_hypot_scalar", {x}, {{"scalar", "1"}}))),
+        FromInput<op::acosh, ArccoshGradient>(
+            "arccosh", "The inverse hyperbolic cosine.",
+            TESSERA_GRAPH(g* Apply("rsqrt", {x - 1}) * Apply("rsqrt", {x + 1}))),
         FromInput<op::atanh, ArctanhGradient>("arctanh", "The inverse hyperbolic tangent.",
                                               TESSERA_GRAPH(g / (1 - x * x))),
         Linear<Degrees>("degrees", "Radians as degrees.", TESSERA_GRAPH(Apply("degrees", {g}))),
