@@ -504,6 +504,19 @@ TEST(AutogradGradTest, GradientsAreFiniteWhereSquaresOverflow) {
   expect_near("norm", {{3e30f, 4e30f}}, 0, 0.6f);
 }
 
+TEST(AutogradGradTest, TheGradientOfANormalizationIsFiniteWhereSquaresOverflow) {
+  NDArray x = Vector({3e30f, 4e30f}).Reshape({1, 2});
+  x.AttachGrad();
+  NDArray first;
+  {
+    const autograd::Record record;
+    const NDArray y = Op("L2Normalization", x);
+    first = autograd::Grad({y}, {x}, {Vector({1, 0}).Reshape({1, 2})}, {.create_graph = true})[0];
+  }
+  EXPECT_NEAR(first.ToVector()[0] * 1e30f, 0.128, 1e-6);
+  EXPECT_NEAR(first.ToVector()[1] * 1e30f, -0.096, 1e-6);
+}
+
 TEST(AutogradGradTest, TheGradientOfALinearFunctionHasGradientZero) {
   NDArray x = VariableOf({0.5f, 1.0f});
   const NDArray weight = Vector({3, 4});

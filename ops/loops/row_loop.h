@@ -2,7 +2,9 @@
 #define TESSERA_OPS_LOOPS_ROW_LOOP_H_
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
@@ -38,14 +40,15 @@ void ForEach(index_t n, Body body) {
   });
 }
 
-/// Returns the sum of value(i), of type T, over [0, n): block by block, so that its error grows
-/// slowly.
+/// Returns the sum of value(i), of type T, over [0, n), as a double or long double: block by block,
+/// so that its error grows slowly.
 template <typename T, typename Value>
-double SumOf(index_t n, Value value) {
+auto SumOf(index_t n, Value value) {
+  using Total = std::common_type_t<T, double>;
   return RunLoop([=]() TESSERA_LOOP_BODY {
     constexpr index_t kLanes = 16;
     constexpr index_t kBlock = 1024;
-    double total = 0;
+    Total total = 0;
     for (index_t first = 0; first < n; first += kBlock) {
       const index_t end = std::min(n, first + kBlock);
       T lanes[kLanes] = {};
@@ -57,10 +60,32 @@ double SumOf(index_t n, Value value) {
         for (index_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
       }
       for (; i < end; ++i) lanes[0] += value(i);
-      total += static_cast<double>(lanes[0]);
+      total += static_cast<Total>(lanes[0]);
     }
     return total;
   });
+}
+
+/// The type of which the squares of finite T neither overflow nor underflow.
+template <typename T>
+using SquaresOf = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+/// Smaller sums of squares may lack squares that underflowed.
+template <typename T>
+constexpr T kLeastSumOfSquares = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+
+/// Returns the sum of the squares of value(i, one) over [0, n), where one is 1 of the type to
+/// compute in. That is T, or SquaresOf<T> if the sum overflows T, or if the sum plus `summand`, to
+/// which the caller adds it, is below kLeastSumOfSquares<T>.
+template <typename T, typename Value>
+SquaresOf<T> SumOfSquares(index_t n, double summand, Value value) {
+  const auto sum_in = [=](auto one) {
+    using In = decltype(one);
+    return SumOf<In>(n, [=](index_t i) TESSERA_LOOP_BODY { return value(i, one) * value(i, one); });
+  };
+  const double sum = sum_in(T(1));
+  if (std::isfinite(sum) && sum + summand >= double{kLeastSumOfSquares<T>}) return sum;
+  return sum_in(SquaresOf<T>(1));
 }
 
 /// Returns the largest element, where NaN counts as none; -infinity if there is no element.

@@ -16,7 +16,30 @@ inline double MovedAverage(double average, double momentum, double value) {
   return average * momentum + value * (1 - momentum);
 }
 
-/// Mean and deviation of a row, for the operators that normalize rows.
+/// Returns the mean of a row, also if its sum overflows T.
+template <typename T>
+double MeanOf(const T* x, index_t n) {
+  const double count = static_cast<double>(n > 0 ? n : 1);
+  const double mean = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) / count;
+  if (std::isfinite(mean)) return mean;
+  using Wide = SquaresOf<T>;
+  const Wide sum =
+      SumOf<Wide>(n, [=](index_t i) TESSERA_LOOP_BODY { return static_cast<Wide>(x[i]); });
+  return static_cast<double>(sum / static_cast<Wide>(count));
+}
+
+/// Returns the sum of the squares of the distances of a row's elements from `center`; see
+/// SumOfSquares.
+template <typename T>
+SquaresOf<T> SquaredDistances(const T* x, T center, index_t n, double summand) {
+  return SumOfSquares<T>(n, summand, [=](index_t i, auto one) TESSERA_LOOP_BODY {
+    using In = decltype(one);
+    return static_cast<In>(x[i]) - static_cast<In>(center);
+  });
+}
+
+/// Mean and deviation of a row, for the operators that normalize rows. They are finite where the
+/// row is, also if squares overflow T, and not 0 because squares underflow.
 template <typename T>
 struct RowStatistics {
   T mean = 0;
@@ -25,11 +48,8 @@ struct RowStatistics {
 
   RowStatistics(const T* x, index_t n, double eps) {
     const double count = static_cast<double>(n > 0 ? n : 1);
-    mean = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) / count);
-    const T center = mean;
-    const double squares =
-        SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return (x[i] - center) * (x[i] - center); });
-    std = std::sqrt(squares / count + eps);
+    mean = static_cast<T>(MeanOf(x, n));
+    std = static_cast<double>(std::sqrt(SquaredDistances(x, mean, n, eps * count) / count + eps));
     inverse = static_cast<T>(1 / std);
   }
 
@@ -41,9 +61,9 @@ struct RowStatistics {
     const T scale = invstd * factor;
     if (gamma == nullptr) {
       const T sum = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; }));
-      const T dot = static_cast<T>(
-          SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] - center); }));
-      const T shift = sum / count, slope = dot * invstd * invstd / count;
+      const T dot = static_cast<T>(SumOf<T>(
+          n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * ((x[i] - center) * invstd); }));
+      const T shift = sum / count, slope = dot * invstd / count;
       ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
         dx[i] = (g[i] - shift - (x[i] - center) * slope) * scale;
       });
@@ -51,9 +71,10 @@ struct RowStatistics {
     }
     const T sum =
         static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * gamma[i]; }));
-    const T dot = static_cast<T>(SumOf<T>(
-        n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * gamma[i] * (x[i] - center); }));
-    const T shift = sum / count, slope = dot * invstd * invstd / count;
+    const T dot = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY {
+      return g[i] * gamma[i] * ((x[i] - center) * invstd);
+    }));
+    const T shift = sum / count, slope = dot * invstd / count;
     ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
       dx[i] = (g[i] * gamma[i] - shift - (x[i] - center) * slope) * scale;
     });

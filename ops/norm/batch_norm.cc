@@ -29,6 +29,7 @@
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/norm/batch_norm_parameters.h"
+#include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -158,8 +159,10 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
     const Term saved = of_data({builder, builder->Output(kVar)});
     const Term mean =
         training * batch_mean + otherwise * of_data({builder, builder->Output(kMean)});
-    const Term inverse = training * inverse_of(of_channels("mean", centred * centred)) +
-                         otherwise * (Parameters::kShowsInverse ? saved : inverse_of(saved));
+    const Term of_batch =
+        InverseLength("mean", centred, static_cast<double>(this->param_.eps), of_channels);
+    const Term inverse =
+        training * of_batch + otherwise * (Parameters::kShowsInverse ? saved : inverse_of(saved));
     const Term normal = ((x - mean) * inverse).Whole();
 
     const Term correction =
@@ -236,20 +239,20 @@ class BatchNormOperator final : public Operator {
             const T center = mean[c];
             const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
             const double sum = SumOf<T>(n, g);
-            const double dot =
-                SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g(i) * (x[i] - center); });
+            const double dot = SumOf<T>(
+                n, [=](index_t i) TESSERA_LOOP_BODY { return g(i) * ((x[i] - center) * invstd); });
             const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
             if (of_batch && n > 0) {
               const double count = static_cast<double>(n);
               const T shift = static_cast<T>(sum / count);
-              const T slope = static_cast<T>(dot / count) * invstd * invstd;
+              const T slope = static_cast<T>(dot / count) * invstd;
               ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
                 dx[i] = factor * (g(i) - shift - (x[i] - center) * slope);
               });
             } else {
               ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g(i); });
             }
-            gamma_grad.Set(c, param_.fix_gamma ? 0 : dot * static_cast<double>(invstd));
+            gamma_grad.Set(c, param_.fix_gamma ? 0 : dot);
             beta_grad.Set(c, sum);
           });
     });
@@ -262,7 +265,7 @@ class BatchNormOperator final : public Operator {
     return y;
   }
   template <typename T>
-  T Inverse(double var) const {
+  T Inverse(SquaresOf<T> var) const {
     return static_cast<T>(1 / std::sqrt(var + static_cast<double>(param_.eps)));
   }
 
@@ -286,19 +289,16 @@ class BatchNormOperator final : public Operator {
         .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
           const T* const x = in[0];
           T* const y = out[0];
-          double mean = 0, var = 0;
+          const double mean = MeanOf(x, n), count = static_cast<double>(n > 0 ? n : 1);
+          const T center = static_cast<T>(mean);
+          const SquaresOf<T> wide_var =
+              SquaredDistances(x, center, n, count * static_cast<double>(param_.eps)) / count;
+          const double var = static_cast<double>(wide_var);
           if (n > 0) {
-            mean = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) /
-                   static_cast<double>(n);
-            const T center = static_cast<T>(mean);
-            var = SumOf<T>(n, [=](index_t i)
-                                  TESSERA_LOOP_BODY { return (x[i] - center) * (x[i] - center); }) /
-                  static_cast<double>(n);
             moving_mean.Set(c, MovedAverage(static_cast<double>(moving_mean[c]), momentum, mean));
             moving_var.Set(c, MovedAverage(static_cast<double>(moving_var[c]), momentum, var));
           }
-          const T center = static_cast<T>(mean);
-          const T invstd = Inverse<T>(var);
+          const T invstd = Inverse<T>(wide_var);
           const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
           const T shift = beta[c];
           ForEach(n, [=](index_t i)

@@ -179,10 +179,10 @@ class NormOperator : public Operator {
         const T* const g = in[0];
         const T* const x = in[1];
         const RowStatistics<T> s(x, n, eps_);
-        const T mean = s.mean;
+        const T mean = s.mean, inverse = s.inverse;
         double* const sum = sums.data() + 2 * row;
-        sum[0] =
-            SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] - mean); }) / s.std;
+        sum[0] = SumOf<T>(
+            n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * ((x[i] - mean) * inverse); });
         sum[1] = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; });
         if (req[0] == kNullOp) return;
         s.Gradient(g, x, nullptr, gamma[row % groups], n, out[0]);

@@ -3,14 +3,16 @@
 //   out = x / norm,  norm = sqrt(sum x^2 + eps)    d x = (g - out sum g out) / norm
 //
 // The vectors are samples (mode=instance), the channels at each position (channel), or the
-// positions of each channel (spatial). Shapes: data (samples, …), from rank 3 on for channel and
-// spatial; out like data. Types: float32, float64, float16, bfloat16; computed in float32 or
-// float64. Runs on the CPU.
+// positions of each channel (spatial). The norm is finite also if squares overflow, and a vector's
+// tiny elements count also if their squares underflow and eps is 0. Shapes: data (samples, …), from
+// rank 3 on for channel and spatial; out like data. Types: float32, float64, float16, bfloat16;
+// computed in float32 or float64. Runs on the CPU.
 #include <cmath>
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -65,14 +67,14 @@ class L2NormalizationProperty final : public ParameterizedProperty<L2Normalizati
   bool BuildGradient(GradientBuilder* builder) const override {
     const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0)),
         y(builder, builder->Output(0));
-    const auto sum = [this](const Term& term) {
+    const auto reduced = [this](const char* op, const Term& term) {
       ParameterMap parameters = {{"axis", "0"}, {"exclude", "True"}, {"keepdims", "True"}};
       if (param_.mode == Mode::kChannel) parameters = {{"axis", "1"}, {"keepdims", "True"}};
       if (param_.mode == Mode::kSpatial) parameters["axis"] = "(0, 1)";
-      return Apply("sum", {term}, parameters).Broadcast();
+      return Apply(op, {term}, parameters).Broadcast();
     };
-    const Term inverse = Apply("rsqrt", {sum(x * x) + static_cast<double>(param_.eps)});
-    SetInGrad(builder, 0, ((g - y * sum(g * y)) * inverse).Whole());
+    const Term inverse = InverseLength("sum", x, static_cast<double>(param_.eps), reduced);
+    SetInGrad(builder, 0, ((g - y * reduced("sum", g * y)) * inverse).Whole());
     return true;
   }
 };
@@ -113,10 +115,11 @@ class L2NormalizationOperator final : public Operator {
         const T* const g = in[0];
         const T* const x = in[1];
         T* const dx = out[0];
-        const double norm = Norm(x, n);
-        const double dot = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * x[i]; });
+        const auto norm = Norm(x, n);
         const T factor = static_cast<T>(1 / norm);
-        const T slope = static_cast<T>(dot / (norm * norm));
+        const double dot =
+            SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] * factor); });
+        const T slope = static_cast<T>(dot / norm);
         ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = (g[i] - x[i] * slope) * factor; });
       });
     });
@@ -135,9 +138,11 @@ class L2NormalizationOperator final : public Operator {
     return RowLayout::Contiguous(shape[0] * shape[1], shape.ProdShape(2, shape.ndim()));
   }
   template <typename T>
-  double Norm(const T* x, index_t n) const {
-    const double squares = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i] * x[i]; });
-    return std::sqrt(squares + static_cast<double>(param_.eps));
+  SquaresOf<T> Norm(const T* x, index_t n) const {
+    const double eps = static_cast<double>(param_.eps);
+    const auto element = [=](index_t i, auto one)
+                             TESSERA_LOOP_BODY { return static_cast<decltype(one)>(x[i]); };
+    return std::sqrt(SumOfSquares<T>(n, eps, element) + eps);
   }
 
   const L2NormalizationParameters param_;

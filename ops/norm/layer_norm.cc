@@ -193,7 +193,7 @@ class LayerNormOperator final : public Operator {
           T* const of_gamma = sums.OfGamma(row);
           T* const of_beta = sums.OfBeta(row);
           ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
-            of_gamma[i] += g[i] * (x[i] - mean) * inverse;
+            of_gamma[i] += g[i] * ((x[i] - mean) * inverse);
             of_beta[i] += g[i];
           });
         }

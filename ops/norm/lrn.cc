@@ -4,12 +4,15 @@
 //   d x[c] = g[c] s[c]^-beta
 //            - 2 alpha beta / nsize x[c] * sum of g[d] x[d] s[d]^(-beta - 1) over the window of c
 //
-// A window has the channels at most (nsize - 1) / 2 away. Shapes: data (samples, channels, …); out
-// like data. Types: float32, float64, float16, bfloat16; computed in float32 or float64. Runs on
-// the CPU. Source: A. Krizhevsky, I. Sutskever, G. Hinton, ImageNet classification with deep
-// convolutional neural networks (2012), section 3.3.
+// A window has the channels at most (nsize - 1) / 2 away. Squares may overflow. Shapes: data
+// (samples, channels, …); out like data. Types: float32, float64, float16, bfloat16; computed in
+// float32 or float64. Runs on the CPU. Source: A. Krizhevsky, I. Sutskever, G. Hinton, ImageNet
+// classification with deep convolutional neural networks (2012), section 3.3.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
@@ -83,16 +86,8 @@ class LRNOperator final : public Operator {
     call.Read(in_data[0]).Write(out_data[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
-      call.Run<T>(kCost, [&](index_t, const T* const* in, T* const* out) {
-        std::vector<T> scratch(static_cast<size_t>(3 * n));
-        const T* const x = in[0];
-        T* const y = out[0];
-        T* const scales = scratch.data();
-        T* const powers = scales + n;
-        Scales(x, n, scales, powers);
-        Powers(scales, n, powers);
-        ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * powers[i]; });
-      });
+      call.Run<T>(
+          kCost, [&](index_t, const T* const* in, T* const* out) { ForwardRow(in[0], n, out[0]); });
     });
   }
 
@@ -106,25 +101,8 @@ class LRNOperator final : public Operator {
     call.Read(out_grad[0]).Read(in_data[0]).Write(in_grad[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
-      const T factor =
-          static_cast<T>(2.0 * static_cast<double>(param_.alpha) *
-                         static_cast<double>(param_.beta) / static_cast<double>(param_.nsize));
       call.Run<T>(kCost, [&](index_t, const T* const* in, T* const* out) {
-        std::vector<T> scratch(static_cast<size_t>(4 * n));
-        const T* const g = in[0];
-        const T* const x = in[1];
-        T* const dx = out[0];
-        T* const scales = scratch.data();
-        T* const powers = scales + n;
-        T* const terms = powers + n;
-        T* const sums = terms + n;
-        Scales(x, n, scales, powers);
-        Powers(scales, n, powers);
-        ForEach(n, [=](index_t i)
-                       TESSERA_LOOP_BODY { terms[i] = g[i] * x[i] * powers[i] / scales[i]; });
-        WindowSums(terms, Half(), n, sums);
-        ForEach(n, [=](index_t i)
-                       TESSERA_LOOP_BODY { dx[i] = g[i] * powers[i] - factor * x[i] * sums[i]; });
+        BackwardRow(in[0], in[1], n, out[0]);
       });
     });
   }
@@ -134,15 +112,67 @@ class LRNOperator final : public Operator {
 
   index_t Half() const { return (param_.nsize - 1) / 2; }
 
-  /// Computes s; `squares` is scratch memory of n elements.
   template <typename T>
-  void Scales(const T* x, index_t n, T* scales, T* squares) const {
+  void ForwardRow(const T* x, index_t n, T* y) const {
+    std::vector<T> scratch(static_cast<size_t>(2 * n));
+    T* const scales = scratch.data();
+    T* const powers = scales + n;
+    if (!Scales(x, n, scales, powers)) {
+      using Wide = SquaresOf<T>;
+      const std::vector<Wide> in(x, x + n);
+      std::vector<Wide> out(in.size());
+      ForwardRow(in.data(), n, out.data());
+      std::transform(out.begin(), out.end(), y, [](Wide value) { return static_cast<T>(value); });
+      return;
+    }
+    Powers(scales, n, powers);
+    ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * powers[i]; });
+  }
+
+  /// dx may be g.
+  template <typename T>
+  void BackwardRow(const T* g, const T* x, index_t n, T* dx) const {
+    std::vector<T> scratch(static_cast<size_t>(4 * n));
+    T* const scales = scratch.data();
+    T* const powers = scales + n;
+    T* const terms = powers + n;
+    T* const sums = terms + n;
+    if (!Scales(x, n, scales, powers)) {
+      using Wide = SquaresOf<T>;
+      const std::vector<Wide> head(g, g + n), in(x, x + n);
+      std::vector<Wide> out(in.size());
+      BackwardRow(head.data(), in.data(), n, out.data());
+      std::transform(out.begin(), out.end(), dx, [](Wide value) { return static_cast<T>(value); });
+      return;
+    }
+    const T factor =
+        static_cast<T>(2.0 * static_cast<double>(param_.alpha) * static_cast<double>(param_.beta) /
+                       static_cast<double>(param_.nsize));
+    Powers(scales, n, powers);
+    ForEach(n,
+            [=](index_t i) TESSERA_LOOP_BODY { terms[i] = g[i] * x[i] * powers[i] / scales[i]; });
+    WindowSums(terms, Half(), n, sums);
+    ForEach(n, [=](index_t i)
+                   TESSERA_LOOP_BODY { dx[i] = g[i] * powers[i] - factor * x[i] * sums[i]; });
+  }
+
+  /// Computes s; `squares` is scratch memory of n elements. Returns whether squares neither
+  /// overflowed nor underflowed so that s is wrong; there is no wider type than long double.
+  template <typename T>
+  bool Scales(const T* x, index_t n, T* scales, T* squares) const {
     const T factor =
         static_cast<T>(static_cast<double>(param_.alpha) / static_cast<double>(param_.nsize));
     const T knorm = static_cast<T>(param_.knorm);
     ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { squares[i] = x[i] * x[i]; });
     WindowSums(squares, Half(), n, scales);
     ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { scales[i] = knorm + factor * scales[i]; });
+    if constexpr (std::is_same_v<T, SquaresOf<T>>) return true;
+    const auto is_wrong = [=](index_t i) TESSERA_LOOP_BODY {
+      const bool is_right =
+          scales[i] >= kLeastSumOfSquares<T> && scales[i] <= std::numeric_limits<T>::max();
+      return is_right ? T(0) : T(1);
+    };
+    return SumOf<T>(n, is_wrong) == 0;
   }
 
   /// Computes scales^-beta.

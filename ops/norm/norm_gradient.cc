@@ -1,17 +1,33 @@
 #include "tessera/ops/norm/norm_gradient.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace tessera::ops_internal {
+
+Term InverseLength(const char* op, const Term& x, double eps, const RowReduction& reduced) {
+  // The result does not depend on the unit, so the unit counts as a constant.
+  constexpr double kLeastUnit = std::numeric_limits<float>::min();
+  const Term largest = reduced("max", Apply("abs", {x}));
+  const Term unit =
+      Apply("BlockGrad", {Apply("_maximum_scalar", {largest},
+                                {{"scalar", NumberText(std::max(std::sqrt(eps), kLeastUnit))}})});
+  const Term scaled = (x / unit).Whole();
+  return Apply("rsqrt", {reduced(op, scaled * scaled) + eps / unit / unit}) / unit;
+}
 
 NormGradients BuildNormGradients(const Term& g, const Term& x, const Term& gamma, double eps,
                                  const std::string& axis, const std::string& channel_axis) {
-  const auto mean = [&](const Term& term) {
-    return Apply("mean", {term}, {{"axis", axis}, {"keepdims", "True"}}).Broadcast();
+  const auto reduced = [&](const char* op, const Term& term) {
+    return Apply(op, {term}, {{"axis", axis}, {"keepdims", "True"}}).Broadcast();
   };
+  const auto mean = [&](const Term& term) { return reduced("mean", term); };
   const auto sum = [&](const Term& term) {
     return Apply("sum", {term}, {{"axis", channel_axis}, {"exclude", "True"}});
   };
   const Term centred = (x - mean(x)).Whole();
-  const Term inverse = Apply("rsqrt", {mean(centred * centred) + eps});
+  const Term inverse = InverseLength("mean", centred, eps, reduced);
   const Term normal = (centred * inverse).Whole();
   const Term h = (g * gamma).Whole();
   const Term of_x = (h - mean(h) - normal * mean(h * normal)) * inverse;

@@ -1,11 +1,19 @@
 #ifndef TESSERA_OPS_NORM_NORM_GRADIENT_H_
 #define TESSERA_OPS_NORM_NORM_GRADIENT_H_
 
+#include <functional>
 #include <string>
 
 #include "tessera/ops/gradient_formula.h"
 
 namespace tessera::ops_internal {
+
+/// Returns the reductions of a term by a registered operator, as a value that broadcasts to it.
+using RowReduction = std::function<Term(const char* op, const Term& term)>;
+
+/// Returns 1 / sqrt(total + eps) for rows of x, where `total` is the reduction of x^2 by `op`, sum
+/// or mean. It is finite also if squares overflow or underflow.
+Term InverseLength(const char* op, const Term& x, double eps, const RowReduction& reduced);
 
 /// The gradients of out = (x - mean) / sqrt(var + eps) * gamma + beta as graphs.
 struct NormGradients {
