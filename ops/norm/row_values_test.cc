@@ -1,14 +1,16 @@
-// Values of normalizations at the ends of the range of float.
+// Values of normalizations at the ends of the range of float, and lengths that a softmax refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera {
@@ -17,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::FloatNear;
+using ::testing::HasSubstr;
 
 TBlob Blob(std::vector<float>* values, const TShape& shape) {
   return TBlob(values->data(), shape, DType::kFloat32, Device::Cpu());
@@ -127,6 +130,36 @@ TEST(RowValuesTest, ResponsesAreRightWhereSquaresOverflow) {
                          {2e30f, -2e26f});
   EXPECT_THAT(response.Forward(), ElementsAre(FloatEq(2e15f), FloatEq(-2e13f)));
   EXPECT_THAT(response.Backward({1, 1}), ElementsAre(FloatEq(5e-16f), FloatEq(5e-14f)));
+}
+
+TEST(RowValuesTest, SoftmaxRefusesLengthsThatItsRowsDoNotHave) {
+  const auto softmax = [](int32_t length) {
+    const std::vector<TShape> shapes = {{2, 2}, {2}};
+    const std::vector<DType> types = {DType::kFloat32, DType::kInt32};
+    const auto made = OperatorRegistry::Get()
+                          .Create("softmax", {{"use_length", "True"}})
+                          ->CreateOperator(Device::Cpu(), shapes, types);
+    std::vector<float> data = {1, 1, 1, NAN}, result(4);
+    std::vector<int32_t> lengths = {2, length};
+    const TBlob in[] = {Blob(&data, {2, 2}),
+                        TBlob(lengths.data(), {2}, DType::kInt32, Device::Cpu())};
+    const TBlob out[] = {Blob(&result, {2, 2})};
+    const OpReqType req[] = {kWriteTo};
+    made->Forward({}, in, req, out);
+    return result;
+  };
+  EXPECT_THAT(softmax(0), ElementsAre(0.5f, 0.5f, 0, 0));
+  EXPECT_THAT(softmax(1), ElementsAre(0.5f, 0.5f, 1, 0));
+  for (const int32_t wrong : {-1, 3}) {
+    try {
+      softmax(wrong);
+      ADD_FAILURE() << "was not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kOutOfRange);
+      EXPECT_THAT(error.what(), HasSubstr("length " + std::to_string(wrong) + " at element 1"));
+      EXPECT_THAT(error.what(), HasSubstr("0 to 2"));
+    }
+  }
 }
 
 }  // namespace

@@ -5,8 +5,14 @@
 //   log_softmax  y = x / t - log sum exp(x / t)       d x = (g - exp(y) sum g) / t
 //
 // t is `temperature`. The largest element is subtracted before exp. softmax can take the number of
-// elements of each row that count (use_length): the others, and their gradients, are 0.
-// SoftmaxActivation is softmax over the last axis, or over axis 1 with mode=channel.
+// elements of each row that count (use_length): the others, and their gradients, are 0. A length
+// below 0 or above that of the row is an error. SoftmaxActivation is softmax over the last axis, or
+// over axis 1 with mode=channel.
+//
+// A row whose largest x / t is infinite, among the elements that count, has no limit: all of its
+// results and gradients that count are NaN, as in PyTorch. So is a row with NaN. (MXNet gives 0
+// beside an infinite element in some calls and NaN in others.) Elements with x / t = -infinity
+// beside finite ones have softmax 0 with gradient 0, and log_softmax -infinity with gradient g.
 //
 // Shapes: any of rank 1 or higher; out like data; length like data without the axis. Types:
 // float32, float64, float16, bfloat16, computed in float32 or float64; out has the type `dtype` if
@@ -282,11 +288,21 @@ void BackwardTile(const SoftmaxCall& call, index_t n, index_t width, index_t dis
 /// The number of elements of each row that count.
 class Lengths {
  public:
+  /// Throws Error(kOutOfRange) if a row has not as many elements as the input `length` says.
   Lengths(const SoftmaxCall& call, std::span<const TBlob> in_data, index_t n)
-      : array_(call.use_length ? in_data[1] : TBlob()), n_(n) {}
+      : array_(call.use_length ? in_data[1] : TBlob()), n_(n) {
+    if (array_.dptr_ == nullptr) return;
+    for (index_t row = 0; row < array_.shape_.Size(); ++row) {
+      const index_t length = Of(row);
+      if (length < 0 || length > n) {
+        throw OutOfRange("softmax: length ", length, " at element ", row, ", expected 0 to ", n,
+                         ", the extent of the axis");
+      }
+    }
+  }
   index_t Of(index_t row) const {
     if (array_.dptr_ == nullptr) return n_;
-    return std::clamp<int64_t>(RowReader<int64_t>(array_)[row], 0, n_);
+    return RowReader<int64_t>(array_)[row];
   }
 
  private:

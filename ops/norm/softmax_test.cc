@@ -20,8 +20,7 @@ Values Softmax(Kind kind, const Values& x, int axis, double temperature, const V
   Values y(x.shape);
   for (index_t o = 0; o < outer; ++o) {
     for (index_t j = 0; j < inner; ++j) {
-      const index_t count = length == nullptr ? n : static_cast<index_t>((*length)[o * inner + j]);
-      const index_t used = std::clamp<index_t>(count, 0, n);
+      const index_t used = length == nullptr ? n : static_cast<index_t>((*length)[o * inner + j]);
       const auto at = [&](index_t k) { return (o * n + k) * inner + j; };
       double largest = -INFINITY, sum = 0;
       for (index_t k = 0; k < used; ++k) largest = std::max(largest, sign * x[at(k)] / temperature);
@@ -68,6 +67,23 @@ OperatorRow Row(const std::string& name, Kind kind) {
   OperatorCase& large_arguments = add("large_arguments", {}, {{2, 4}});
   large_arguments.fills = {Fill::Uniform(-3e4, 3e4)};
   large_arguments.large = true;
+  // Along rows, across few columns, and across columns that make a tile.
+  const Fill infinities = Fill::Given(
+      {INFINITY, 0, 1, -INFINITY, -INFINITY, -INFINITY, -INFINITY, 0, 1, INFINITY, -INFINITY, 2});
+  add("infinities", {}, {{4, 3}});
+  add("infinities_across", {{"axis", "1"}}, {{1, 3, 4}});
+  add("infinities_in_tiles", {{"axis", "1"}}, {{2, 3, 40}});
+  if (kind == Kind::kSoftmax) {
+    OperatorCase& lengths = add("infinities_with_length", {{"use_length", "True"}}, {{4, 3}, {4}});
+    lengths.fills.push_back(Fill::Given({3, 2, 3, 1}));
+    lengths.fixed_types = {DType::kUnknown, DType::kInt32};
+  }
+  for (OperatorCase& test_case : row.cases) {
+    if (test_case.name.starts_with("infinities")) {
+      test_case.fills[0] = infinities;
+      test_case.large = true;
+    }
+  }
   OperatorCase& parallel = add("parallel", {}, {{97, 1500}});
   parallel.dtypes = {DType::kFloat32, DType::kBFloat16};
   parallel.large = true;
@@ -82,7 +98,8 @@ OperatorRow Row(const std::string& name, Kind kind) {
                                         (axis == "-1" ? "_from_the_end" : ""),
                                     {{"use_length", "True"}, {"axis", axis}},
                                     {{2, 3, 5}, axis == "1" ? TShape{2, 5} : TShape{2, 3}});
-        lengths.fills.push_back(Fill::Given({2, 0, 5, 1, 7, 3}));
+        lengths.fills.push_back(axis == "1" ? Fill::Given({2, 0, 3, 1, 3})
+                                            : Fill::Given({2, 0, 5, 1, 4, 3}));
         lengths.fixed_types = {DType::kUnknown, type};
       }
     }
@@ -110,11 +127,12 @@ OperatorRow Row(const std::string& name, Kind kind) {
     for (index_t o = 0; o < outer; ++o) {
       for (index_t j = 0; j < inner; ++j) {
         const auto at = [&](index_t k) { return (o * n + k) * inner + j; };
+        const index_t used = in.size() > 1 ? static_cast<index_t>(in[1][o * inner + j]) : n;
         double sum = 0;
-        for (index_t k = 0; k < n; ++k) {
+        for (index_t k = 0; k < used; ++k) {
           sum += out_grad[0][at(k)] * (kind == Kind::kLogSoftmax ? 1 : y[at(k)]);
         }
-        for (index_t k = 0; k < n; ++k) {
+        for (index_t k = 0; k < used; ++k) {
           const double g = out_grad[0][at(k)];
           grad[0][at(k)] = scale * (kind == Kind::kLogSoftmax ? g - std::exp(y[at(k)]) * sum
                                                               : y[at(k)] * (g - sum));
