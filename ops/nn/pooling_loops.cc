@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -420,6 +421,28 @@ class Pooling {
   const index_t planes_, image_size_, positions_;
 };
 
+/// Returns whether the powers of an lp pooling might overflow float, and so are computed in double.
+bool MayOverflowFloat(const PoolRule& rule, const TBlob& data) {
+  if (rule.type != PoolType::kLp || rule.power == 1) return false;
+  if (data.type_flag_ == DType::kFloat16) return false;
+  constexpr index_t kBlock = 1024;
+  const index_t size = data.shape_.Size();
+  std::atomic<bool> found = false;
+  ParallelFor((size + kBlock - 1) / kBlock, StepsPerTask(kBlock), [&](index_t begin, index_t end) {
+    float buffer[kBlock];
+    for (index_t block = begin; block < end; ++block) {
+      const index_t n = std::min(kBlock, size - block * kBlock);
+      const float* const x = RowReader<float>(data).Read(block * kBlock, n, buffer);
+      // Sums of 10^11 cubes are finite. A square that is infinite counts, too.
+      const auto is_large = [=](index_t i)
+                                TESSERA_LOOP_BODY { return x[i] * x[i] > 1e18f ? 1.0f : 0.0f; };
+      // Others need not be ordered with it: the loop's end is what makes it visible.
+      if (SumOf<float>(n, is_large) > 0) found.store(true, std::memory_order_relaxed);
+    }
+  });
+  return found;
+}
+
 template <typename A>
 void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data, OpReqType req,
              const TBlob& out) {
@@ -436,7 +459,7 @@ void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& dat
 void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data,
                  OpReqType req, const TBlob& out) {
   if (req == kNullOp || out.Size() == 0) return;
-  if (data.type_flag_ == DType::kFloat64) {
+  if (data.type_flag_ == DType::kFloat64 || MayOverflowFloat(rule, data)) {
     Forward<double>(rule, window, data, req, out);
   } else {
     Forward<float>(rule, window, data, req, out);
@@ -446,7 +469,7 @@ void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob&
 void PoolBackward(const PoolRule& rule, const PoolingWindow& window, const TBlob& out_grad,
                   const TBlob& data, const TBlob& out, OpReqType req, const TBlob& grad) {
   if (req == kNullOp || grad.Size() == 0) return;
-  if (data.type_flag_ == DType::kFloat64) {
+  if (data.type_flag_ == DType::kFloat64 || MayOverflowFloat(rule, data)) {
     Pooling<double>(rule, window, data).Backward(out_grad, data, out, req, grad);
   } else {
     Pooling<float>(rule, window, data).Backward(out_grad, data, out, req, grad);

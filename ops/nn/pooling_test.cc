@@ -232,6 +232,14 @@ std::vector<OperatorCase> Cases() {
                    .inputs = {{1, 2, 4}},
                    .fills = {Fill::Given({0})},
                    .large = true});
+  for (const std::string power : {"2", "3"}) {
+    cases.push_back({.name = "lp_" + power + "_of_huge_numbers",
+                     .parameters = P{{"kernel", "(2,)"}, {"pool_type", "lp"}, {"p_value", power}},
+                     .inputs = {{1, 2, 4}},
+                     .fills = {Fill::Given({3e30, 4e30, 1e25, 2e25})},
+                     .dtypes = {DType::kFloat32, DType::kFloat64, DType::kBFloat16},
+                     .large = true});
+  }
   // Equal maxima: the first in row order takes the whole gradient.
   for (const std::string window : {"(2,2)", "(3,3)"}) {
     cases.push_back({.name = "ties_" + window.substr(1, 1),
