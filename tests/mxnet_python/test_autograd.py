@@ -100,6 +100,29 @@ def test_gradients_at_zeros_and_of_constants():
     assert gradient(nd.prod, [2, 0, 3]) == [[0, 6, 0]]
     assert gradient(nd.prod, [2, 0, 0]) == [[0, 0, 0]]
     assert gradient(nd.nanprod, [2, 0, np.nan]) == [[0, 2, 0]]
+    assert gradient(nd.power, [0, 0, 0], [0, 1, 2]) == [[0, 1, 0], [0, 0, 0]]
+    assert gradient(lambda x: x**0, [0, 2]) == [[0, 0]]
+    assert gradient(lambda x: 0**x, [0, 1]) == [[0, 0]]
+    assert gradient(nd.broadcast_hypot, [0], [0, 0]) == [[0], [0, 0]]
+    assert gradient(nd.norm, [0, 0]) == [[0, 0]]
     assert gradient(lambda x: nd.smooth_l1(x, scalar=0), [1, -2]) == [[0, 0]]
     box = [[0, 0, 2, 2]]
     assert gradient(nd.contrib.box_iou, box, box) == [[[0] * 4], [[0] * 4]]
+
+
+def test_lengths_and_deviations_of_huge_numbers():
+    x = nd.array([[3e30, 4e30]])
+    np.testing.assert_allclose(nd.L2Normalization(x).asnumpy(), [[0.6, 0.8]], rtol=1e-6)
+    y = nd.LayerNorm(nd.array([[1e30, -1e30]]), nd.ones(2), nd.zeros(2))
+    np.testing.assert_allclose(y.asnumpy(), [[1, -1]], rtol=1e-6)
+    y = nd.Pooling(x.reshape((1, 1, 2)), kernel=(2,), pool_type="lp", p_value=2)
+    np.testing.assert_allclose(y.asnumpy(), [[[5e30]]], rtol=1e-6)
+
+
+def test_a_length_that_a_row_does_not_have_is_an_error():
+    x = nd.ones((2, 3))
+    for length in ([1, 4], [-1, 3]):
+        with pytest.raises(mx.MXNetError, match="length"):
+            nd.softmax(x, nd.array(length, dtype="int32"), use_length=True).asnumpy()
+    y = nd.softmax(x, nd.array([0, 1], dtype="int32"), use_length=True)
+    assert y.asnumpy().tolist() == [[0, 0, 0], [1, 0, 0]]
