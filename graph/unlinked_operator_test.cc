@@ -32,6 +32,32 @@ TEST(UnlinkedOperatorTest, AGraphIsLoadedAndSaved) {
   EXPECT_EQ(WriteJson(ReadJson(json)), json);
 }
 
+TEST(UnlinkedOperatorTest, AFusedGraphIsLoadedAndSaved) {
+  const std::vector<NodeEntry> heads = ReadJson(R"json({
+    "nodes": [
+      {"op": "null", "name": "data", "inputs": []},
+      {"op": "null", "name": "low", "inputs": []},
+      {"op": "null", "name": "high", "inputs": []},
+      {"op": "null", "name": "weight", "inputs": []},
+      {"op": "_sg_mkldnn_conv", "name": "fused",
+       "inputs": [[0, 0, 0], [3, 0, 0], [1, 0, 0], [2, 0, 0]],
+       "attrs": {"quantized": "true", "min_calib_range": "-1", "max_calib_range": "2"},
+       "subgraphs": [{
+         "nodes": [
+           {"op": "null", "name": "x", "inputs": []},
+           {"op": "null", "name": "w", "inputs": []},
+           {"op": "Convolution", "name": "conv", "inputs": [[0, 0, 0], [1, 0, 0]],
+            "attrs": {"kernel": "(1, 1)", "no_bias": "True", "num_filter": "1"}}],
+         "heads": [[2, 0, 0]]}]}
+    ],
+    "heads": [[4, 0, 0], [4, 1, 0], [4, 2, 0]]})json");
+  const std::string json = WriteJson(heads);
+  for (const char* const op : {"_contrib_dequantize", "Convolution", "_contrib_quantize_v2"}) {
+    EXPECT_THAT(json, ::testing::HasSubstr(op));
+  }
+  EXPECT_EQ(WriteJson(ReadJson(json)), json);
+}
+
 TEST(UnlinkedOperatorTest, InferenceNamesTheTargetsToAdd) {
   const IndexedGraph graph(ReadJson(kConvolution));
   const auto expect_error = [](const auto& infer) {

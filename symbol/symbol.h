@@ -162,11 +162,11 @@ class Symbol {
   /// not UTF-8, and Error(kUnimplemented) for gradients in the form kBackward.
   std::string ToJson(bool numpy_shape = false) const;
   /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
-  /// subgraphs, are kept and saved again; inference and binding refuse them by name. An operator
-  /// without parameters keeps any text that is given as one, and ignores it. Throws
-  /// Error(kDataLoss) for text that is not such a graph or nests deeper than 64 levels. Throws
-  /// Error(kUnimplemented) for control dependencies, and what Apply throws for wrong parameters,
-  /// with the node's name.
+  /// subgraphs, are kept and saved again; inference and binding refuse them by name. A node that
+  /// MXNet fused for oneDNN is replaced by the operators of its subgraph. An operator without
+  /// parameters keeps any text that is given as one, and ignores it. Throws Error(kDataLoss) for
+  /// text that is not such a graph or nests deeper than 64 levels. Throws Error(kUnimplemented) for
+  /// control dependencies, and what Apply throws for wrong parameters, with the node's name.
   static Symbol FromJson(std::string_view json);
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it
   /// does not exist, kFailedPrecondition if it cannot be opened. Save replaces the file when the

@@ -46,6 +46,16 @@ std::vector<std::string> Corpus() {
              {"op": "RNN", "name": "r", "inputs": [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]],
               "attrs": {"mode": "lstm", "state_size": "3", "num_layers": "2"}}],
              "heads": [[1, 0, 0]]}]}],
+          "heads": [[1, 2, 0], [0, 0, 0]]})graph",
+      R"graph({"nodes": [{"op": "null", "name": "x", "inputs": []},
+          {"op": "_sg_mkldnn_conv", "name": "f",
+           "inputs": [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]],
+           "attrs": {"min_calib_range": "-1", "max_calib_range": "2"},
+           "subgraphs": [{"nodes": [{"op": "null", "name": "y", "inputs": []},
+             {"op": "null", "name": "w", "inputs": []},
+             {"op": "Convolution", "name": "c", "inputs": [[0, 0, 0], [1, 0, 0]],
+              "attrs": {"kernel": "(1,)", "num_filter": "1", "no_bias": "1"}}],
+             "heads": [[2, 0, 0]]}]}],
           "heads": [[1, 2, 0], [0, 0, 0]]})graph"};
 }
 

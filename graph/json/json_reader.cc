@@ -10,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/graph/json/json_fused.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -164,6 +165,8 @@ NodeEntry GraphReader::ReadEntry(JsonValue entry, const std::string& where) {
     unknown->second->AddOutputsUpTo(output);
     CountOutputs(unknown->second->NumVisibleOutputs() - before, where);
   }
+  const auto replaced = replaced_.find(id);
+  if (replaced != replaced_.end()) return replaced->second[static_cast<size_t>(output)];
   return {nodes_[id], output};
 }
 
@@ -182,13 +185,17 @@ void GraphReader::ReadNode(JsonValue json) {
   if (fields.control_deps && !IsEmptyList(*fields.control_deps)) {
     throw Unimplemented("symbol JSON: ", where, " has \"control_deps\", which are not implemented");
   }
+  if (IsFused(fields.op->string())) {
+    ReadFused(fields, where);
+    return;
+  }
   if (fields.is_variable()) {
     if (fields.inputs->size() != 0) throw Damaged(where, ": a variable has inputs");
     nodes_.push_back(MakeVariable(fields.name->string()).node);
   } else {
     nodes_.push_back(ReadOperator(fields, where));
   }
-  ReadSubgraphs(fields, where);
+  nodes_.back()->subgraphs = ReadSubgraphs(fields, where);
   // The outputs of an unknown operator are not counted on its node before all are known.
   const bool is_unknown = unknown_.contains(nodes_.size() - 1);
   num_outputs_.push_back(is_unknown ? 1 : nodes_.back()->num_outputs());
@@ -237,6 +244,33 @@ std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields,
   return node;
 }
 
+/// Reads a node that stands for the operators of its subgraph.
+void GraphReader::ReadFused(const NodeFields& fields, const std::string& where) {
+  const FusedNode fused = {.op = fields.op->string(),
+                           .name = fields.name->string(),
+                           .parameters = ReadParameters(fields, where),
+                           .inputs = ReadInputs(fields, where),
+                           .subgraphs = ReadSubgraphs(fields, where)};
+  std::vector<NodeEntry> outputs;
+  try {
+    outputs = ReplaceFused(fused);
+  } catch (const Error& error) {
+    throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
+  }
+  num_outputs_.push_back(static_cast<int>(outputs.size()));
+  CountOutputs(num_outputs_.back(), where);
+  replaced_.emplace(nodes_.size(), outputs);
+  nodes_.push_back(outputs[0].node);
+}
+
+std::vector<NodeEntry> GraphReader::ReadInputs(const NodeFields& fields, const std::string& where) {
+  std::vector<NodeEntry> inputs;
+  for (JsonWalker input(*fields.inputs); input.Next();) {
+    inputs.push_back(ReadEntry(input.value(), where + ": an input"));
+  }
+  return inputs;
+}
+
 std::vector<NodeEntry> GraphReader::ReadInputs(const OperatorProperty& property,
                                                const NodeFields& fields, const std::string& where) {
   const auto given = static_cast<size_t>(fields.inputs->size());
@@ -245,10 +279,7 @@ std::vector<NodeEntry> GraphReader::ReadInputs(const OperatorProperty& property,
     throw Damaged(where, " has ", given, " inputs, but ", property.TypeString(), " takes ",
                   property.ListArguments().size(), ", of which it changes ", mutated.size());
   }
-  std::vector<NodeEntry> inputs;
-  for (JsonWalker input(*fields.inputs); input.Next();) {
-    inputs.push_back(ReadEntry(input.value(), where + ": an input"));
-  }
+  std::vector<NodeEntry> inputs = ReadInputs(fields, where);
   for (const int input : mutated) {
     const auto i = static_cast<size_t>(input);
     if (i < inputs.size() && !inputs[i].node->is_variable()) {
@@ -273,20 +304,22 @@ void GraphReader::ReadAttributes(const NodeFields& fields, const std::string& wh
   if (!HasInitializers(version_)) StateInitializers(node);
 }
 
-/// Reads the subgraphs of the last node.
-void GraphReader::ReadSubgraphs(const NodeFields& fields, const std::string& where) {
-  if (!fields.subgraphs || IsEmptyList(*fields.subgraphs)) return;
+/// Returns the outputs of each of a node's subgraphs.
+std::vector<std::vector<NodeEntry>> GraphReader::ReadSubgraphs(const NodeFields& fields,
+                                                               const std::string& where) {
+  std::vector<std::vector<NodeEntry>> subgraphs;
+  if (!fields.subgraphs || IsEmptyList(*fields.subgraphs)) return subgraphs;
   if (!fields.subgraphs->is_array()) throw Damaged(where, ": \"subgraphs\" is not an array");
-  Node& node = *nodes_.back();
+  if (fields.is_variable()) throw Damaged(where, ": a variable has subgraphs");
   for (JsonWalker subgraph(*fields.subgraphs); subgraph.Next();) {
-    if (node.is_variable()) throw Damaged(where, ": a variable has subgraphs");
     try {
-      node.subgraphs.push_back(GraphReader(version_, total_outputs_).Read(subgraph.value()));
+      subgraphs.push_back(GraphReader(version_, total_outputs_).Read(subgraph.value()));
     } catch (const Error& error) {
       throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\", subgraph " +
-                                    std::to_string(node.subgraphs.size()) + ": " + error.what());
+                                    std::to_string(subgraphs.size()) + ": " + error.what());
     }
   }
+  return subgraphs;
 }
 
 }  // namespace tessera::graph

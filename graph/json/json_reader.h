@@ -36,10 +36,13 @@ class GraphReader {
   void ReadNode(JsonValue json);
   std::shared_ptr<Node> ReadOperator(const NodeFields& fields, const std::string& where);
   ParameterMap ReadParameters(const NodeFields& fields, const std::string& where) const;
+  void ReadFused(const NodeFields& fields, const std::string& where);
+  std::vector<NodeEntry> ReadInputs(const NodeFields& fields, const std::string& where);
   std::vector<NodeEntry> ReadInputs(const OperatorProperty& property, const NodeFields& fields,
                                     const std::string& where);
   void ReadAttributes(const NodeFields& fields, const std::string& where);
-  void ReadSubgraphs(const NodeFields& fields, const std::string& where);
+  std::vector<std::vector<NodeEntry>> ReadSubgraphs(const NodeFields& fields,
+                                                    const std::string& where);
 
   int64_t version_ = kUnstatedVersion;
   std::vector<std::shared_ptr<Node>> nodes_;
@@ -48,6 +51,8 @@ class GraphReader {
   int64_t* total_outputs_ = &own_outputs_;  // with those of the graphs around this one
   // Nodes of unknown operators, by their position.
   std::unordered_map<size_t, std::shared_ptr<UnknownOperatorProperty>> unknown_;
+  // The outputs of nodes that stand for several operators, by the node's position.
+  std::unordered_map<size_t, std::vector<NodeEntry>> replaced_;
 };
 
 }  // namespace tessera::graph
