@@ -192,6 +192,7 @@ std::vector<OperatorCase> Cases() {
   add("one_dimension_global", {{"global_pool", "True"}, {"layout", "NCW"}}, {2, 3, 8});
   add("pad_with_more_axes", {{"kernel", "(3,)"}, {"stride", "(2,)"}, {"pad", "(1,2,0)"}},
       {2, 3, 8});
+  add("stride_with_more_axes", {{"kernel", "(3,)"}, {"stride", "(2,3)"}}, {2, 3, 8});
   add("batch_0", {{"kernel", "(2,2)"}}, {0, 3, 6, 4});
   add("one_element", {{"kernel", "(1,1)"}}, {1, 1, 1, 1});
   add("three_dimensions",

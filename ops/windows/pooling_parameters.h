@@ -48,7 +48,9 @@ struct PoolingParameters {
                    {"full", PoolConvention::kFull},
                    {"same", PoolConvention::kSame}},
                   "whether a last, partial window counts");
-    schema.Optional("stride", &P::stride, "distance between windows; 1 if left out");
+    schema.Optional("stride", &P::stride,
+                    "distance between windows; 1 if left out; further axes than the kernel's are "
+                    "not read");
     schema.Optional(
         "pad", &P::pad,
         "padding on every side; 0 if left out; further axes than the kernel's are not read");
@@ -72,16 +74,16 @@ struct PoolingWindow {
                           const WindowExtents& image) {
     if (p.global_pool) return Global(image);
     PoolingWindow w = {.kernel = ReadWindow(op, "kernel", p.kernel, p.kernel, 1, 1),
-                       .stride = ReadWindow(op, "stride", p.stride, p.kernel, 1, 1),
-                       .pad = ReadWindow(op, "pad", PadOf(p), p.kernel, 0, 0)};
+                       .stride = ReadWindow(op, "stride", AlongKernel(p, p.stride), p.kernel, 1, 1),
+                       .pad = ReadWindow(op, "pad", AlongKernel(p, p.pad), p.kernel, 0, 0)};
     w.CountPositions(op, image, p.pooling_convention);
     return w;
   }
-  /// Returns the padding along the kernel's axes. A longer tuple's other entries count for nothing,
-  /// as in MXNet.
-  static TShape PadOf(const PoolingParameters& p) {
-    if (p.pad.ndim() <= p.kernel.ndim()) return p.pad;
-    return TShape(std::span<const index_t>(p.pad.begin(), static_cast<size_t>(p.kernel.ndim())));
+  /// Returns the entries of stride or pad along the kernel's axes. A longer tuple's other entries
+  /// count for nothing, as in MXNet.
+  static TShape AlongKernel(const PoolingParameters& p, const TShape& given) {
+    if (given.ndim() <= p.kernel.ndim()) return given;
+    return TShape(std::span<const index_t>(given.begin(), static_cast<size_t>(p.kernel.ndim())));
   }
   /// Returns one window over the whole image.
   static PoolingWindow Global(const WindowExtents& image) {
