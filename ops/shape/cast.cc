@@ -4,8 +4,13 @@
 //
 // Mixed precision inserts amp_cast and amp_multicast into graphs. Arrays that are not
 // floating-point pass as they are. amp_cast converts all others but float64, as MXNet does, to
-// `dtype`. amp_multicast converts several arrays, of any shapes, to the widest of their types, or
-// with cast_narrow to the narrowest. The first of two types of one width counts.
+// `dtype`; to the nearest integer of the type, halves to the even one, and NaN to 0. MXNet rounds
+// float32 in its oneDNN code, and cuts other types off. amp_multicast converts several arrays, of
+// any shapes, to the widest of their types, or with cast_narrow to the narrowest. The first of two
+// types of one width counts.
+#include <cmath>
+#include <limits>
+
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/movement.h"
@@ -107,9 +112,38 @@ class AmpCastProperty final : public ConvertProperty<CastParameters> {
   }
 };
 
+/// Returns the integer nearest to x, halves to the even one, within [low, high]; 0 for NaN.
+struct NearestWithin {
+  template <typename T>
+  TESSERA_HD static T Map(T x, T low, T high) {
+    const T nearest = std::rint(x);
+    return nearest > high ? high : nearest < low ? low : nearest == nearest ? nearest : T(0);
+  }
+};
+
+void ConvertToNearest(const MoveCall<CastParameters>& call, std::span<const TBlob> from,
+                      std::span<const OpReqType> req, std::span<const TBlob> to) {
+  const DType type = to[0].type_flag_;
+  if (!IsReal(from[0].type_flag_) || IsReal(type) || type == DType::kBool) {
+    Convert(call, from, req, to);
+    return;
+  }
+  static const auto nearest = ops_internal::MakeMapFunction<NearestWithin, 3>();
+  // A conversion of float32 itself limits numbers to the range of int32 and int64.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double low = type == DType::kInt8 ? -128 : type == DType::kUint8 ? 0 : -kInfinity;
+  const double high = type == DType::kInt8 ? 127 : type == DType::kUint8 ? 255 : kInfinity;
+  MapCall(to[0], req[0])
+      .Add(from[0])
+      .Add(low)
+      .Add(high)
+      .Run(nearest, DType::kFloat32, call.context);
+}
+
 const bool kAmpCast = RegisterMove<AmpCastProperty>(
     TESSERA_TABLE_PLACE, "amp_cast",
-    "data of a floating-point type but float64 in another element type.", Convert, Convert);
+    "data of a floating-point type but float64 in another element type.", ConvertToNearest,
+    Convert);
 
 struct AmpMulticastParameters {
   int num_outputs = 1;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -106,13 +107,28 @@ std::vector<Values> Copies(const ParameterMap&, const std::vector<Values>& in,
   return in;
 }
 
+/// Returns the integers of `dtype` nearest to the numbers, halves to the even one.
+std::vector<Values> Nearest(const ParameterMap& parameters, const std::vector<Values>& in,
+                            std::vector<Values>*) {
+  const std::string dtype = ParameterReader(parameters).Text("dtype", "");
+  std::vector<Values> out = in;
+  for (double& x : out[0].data) {
+    if (dtype.find("int") == std::string::npos) continue;
+    const double below = std::floor(x), rest = x - below;
+    x = rest < 0.5 || (rest == 0.5 && std::fmod(below, 2) == 0) ? below : below + 1;
+    if (dtype == "uint8") x = std::clamp(x, 0.0, 255.0);
+    if (dtype == "int8") x = std::clamp(x, -128.0, 127.0);
+  }
+  return out;
+}
+
 OperatorRow AmpCastRow() {
   OperatorRow row;
   row.name = "amp_cast";
   row.takes_integers = true;
   row.shapes_follow_from_output = true;
   row.gradient_is_derivative = false;
-  row.forward = Copies;
+  row.forward = Nearest;
   row.backward = CastGradient;
   const auto add = [&](const std::string& to, const std::vector<DType>& from, const Fill& fill) {
     row.cases.push_back({.name = "to_" + to + "_from_" + std::string(DTypeName(from[0])),
@@ -127,6 +143,10 @@ OperatorRow AmpCastRow() {
   for (const char* to : {"float64", "float32", "float16", "bfloat16"}) {
     add(to, RealDTypes(), eighths);
     add(to, {DType::kInt32, DType::kUint8, DType::kInt64, DType::kBool}, Fill::Integers(0, 1));
+  }
+  const Fill halves = Fill::Given({0.5, 1.5, 2.5, -0.5, -1.5, 2.75, -2.25, 100, 3, -3});
+  for (const char* to : {"int32", "int64", "int8", "uint8"}) {
+    add(to, {DType::kFloat32, DType::kFloat16, DType::kBFloat16}, halves);
   }
   row.cases.push_back({.name = "empty",
                        .parameters = {{"dtype", "float16"}},

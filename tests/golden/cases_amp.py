@@ -13,7 +13,8 @@ def amp() -> List[Case]:
     for source in ("float32", "float16", "float64"):
         for dtype in ("float32", "float16", "float64"):
             cases.append(Case("amp_cast", [(2, 3)], {"dtype": dtype}, dtype=source))
-        cases.append(no_gradients(Case("amp_cast", [reals((5,), -9, 9, source)], {"dtype": "int32"})))
+        # MXNet rounds float32 with oneDNN, and cuts everything else off.
+        cases.append(no_gradients(Case("amp_cast", [integers((5,), -9, 9, source)], {"dtype": "int32"})))
     for source in ("int32", "int8", "uint8", "int64"):
         cases.append(no_gradients(Case("amp_cast", [(5,)], {"dtype": "float16"}, dtype=source, low=0, high=9)))
     cases.append(Case("amp_cast", [(0, 3)], {"dtype": "float16"}))
