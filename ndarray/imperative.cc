@@ -71,7 +71,8 @@ struct BoundOperator::State {
         variables.reads, variables.writes,
         {.property = call->call->fn_property(),
          .name = call->call->op_name(),
-         .updates = variables.updates});
+         .updates = variables.updates,
+         .merge_duplicates = true});
   }
 
   // The child of a fork has another default engine. This one then says that it is of the parent.

@@ -1,15 +1,16 @@
 #include "tessera/ndarray/call/call_plan.h"
 
-#include <algorithm>
 #include <array>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/memory/device_runtime.h"
+#include "tessera/ndarray/overlaps.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/registry.h"
 
@@ -139,10 +140,6 @@ bool CallPlan::Matches(size_t hash, std::string_view op, const ParameterMap& par
   return parameters == asked_parameters_;
 }
 
-bool CallPlan::IsMutated(size_t input) const {
-  return std::find(mutated_.begin(), mutated_.end(), static_cast<int>(input)) != mutated_.end();
-}
-
 void CallPlan::TakeInputs(std::span<const NDArray> inputs) {
   const std::vector<std::string> names = property_->ListArguments();
   if (inputs.size() != names.size()) {
@@ -225,45 +222,43 @@ void CallPlan::InferOutputs(std::span<const NDArray> outputs) {
 std::vector<OpReqType> CallPlan::Requests(std::span<const NDArray> inputs,
                                           std::span<const NDArray> outputs, size_t num_given,
                                           OpReqType req) const {
-  const std::vector<InplacePair> pairs =
-      property_->ForwardInplaceOption(Ids(num_inputs()), Ids(num_outputs()));
-  const auto may_replace = [&pairs](size_t in, size_t out) {
-    return std::any_of(pairs.begin(), pairs.end(), [in, out](const InplacePair& pair) {
-      return pair.source == static_cast<int>(in) && pair.target == static_cast<int>(out);
-    });
-  };
+  std::set<std::pair<int, int>> replaceable;  // inputs, and outputs that may take their memory
+  for (const auto& [source, target] :
+       property_->ForwardInplaceOption(Ids(num_inputs()), Ids(num_outputs()))) {
+    replaceable.emplace(source, target);
+  }
   const auto input_name = [this](size_t i) { return property_->ListArguments()[i]; };
-  std::vector<ArrayMemory> read, written;
-  for (const NDArray& input : inputs) read.push_back(ArrayAccess::Memory(input));
+  const Overlaps read(inputs);
   // An input that changes overlaps neither another input nor an output.
+  std::vector<NDArray> changed;
   for (const int mutated : mutated_) {
-    for (size_t in = 0; in < read.size(); ++in) {
-      if (in == At(mutated) || !read[in].Overlaps(read[At(mutated)])) continue;
+    changed.push_back(inputs[At(mutated)]);
+    read.ForEach(ArrayAccess::Memory(changed.back()), [&](size_t in) {
+      if (in == At(mutated)) return;
       throw InvalidArgument(name(), ": input ", input_name(in), " shares memory with input ",
                             input_name(At(mutated)), ", which the operator changes");
-    }
-    written.push_back(read[At(mutated)]);
+    });
   }
+  changed.insert(changed.end(), outputs.begin(), outputs.end());
+  const Overlaps written(changed);
   std::vector<OpReqType> requests;
   for (size_t out = 0; out < outputs.size(); ++out) {
     const ArrayMemory output = ArrayAccess::Memory(outputs[out]);
-    for (const ArrayMemory& other : written) {
-      if (output.Overlaps(other)) {
-        throw InvalidArgument(name(), ": two of its outputs and changing inputs share memory");
-      }
-    }
-    written.push_back(output);
+    written.ForEach(output, [&](size_t other) {
+      if (other == mutated_.size() + out) return;
+      throw InvalidArgument(name(), ": two of its outputs and changing inputs share memory");
+    });
     // A new array is overwritten.
     OpReqType request = out < num_given ? req : kWriteTo;
-    for (size_t in = 0; in < read.size(); ++in) {
-      if (!output.Overlaps(read[in])) continue;
-      if (!output.IsSame(read[in]) || !may_replace(in, out)) {
+    read.ForEach(output, [&](size_t in) {
+      const std::pair pair(static_cast<int>(in), static_cast<int>(out));
+      if (!output.IsSame(ArrayAccess::Memory(inputs[in])) || !replaceable.contains(pair)) {
         throw InvalidArgument(name(), ": output ", property_->ListOutputs()[out],
                               " shares memory with input ", input_name(in),
                               ", over which the operator cannot work");
       }
       if (request == kWriteTo) request = kWriteInplace;
-    }
+    });
     requests.push_back(request);
   }
   requests.insert(requests.end(), mutated_.size(), kWriteInplace);

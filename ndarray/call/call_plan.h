@@ -62,7 +62,6 @@ class CallPlan {
   size_t num_visible_outputs() const { return num_visible_; }
   /// Returns the positions of the inputs that a call changes.
   const std::vector<int>& mutated() const { return mutated_; }
-  bool IsMutated(size_t input) const;
 
   /// Returns the requests of a call that writes `outputs`, `num_given` of which are the caller's
   /// and get the request `req`. Throws Error(kInvalidArgument) for outputs that overlap an array

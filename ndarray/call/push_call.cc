@@ -1,6 +1,5 @@
 #include "tessera/ndarray/call/push_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "tessera/engine/engine.h"
@@ -10,14 +9,6 @@
 
 namespace tessera::ndarray_internal {
 namespace {
-
-bool Contains(const CallVariableList& list, Variable* var) {
-  return std::find(list.begin(), list.end(), var) != list.end();
-}
-
-void AddOnce(Variable* var, CallVariableList* list) {
-  if (!Contains(*list, var)) list->push_back(var);
-}
 
 using Blobs = absl::InlinedVector<TBlob, 4>;
 
@@ -40,41 +31,25 @@ void ArrayCall::Run(CallMode run_mode) const {
 CallVariables::CallVariables(const ArrayCall& call, std::span<const OpReqType> requests,
                              std::span<const int> mutated) {
   for (const int input : mutated) {
-    AddOnce(ArrayAccess::Var(call.inputs[static_cast<size_t>(input)]), &updates);
+    updates.push_back(ArrayAccess::Var(call.inputs[static_cast<size_t>(input)]));
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].is_none()) continue;
     const ArrayMemory memory = ArrayAccess::Memory(call.outputs[i]);
-    if (requests[i] != kWriteTo || memory.IsPart()) {
-      AddOnce(memory.var, &updates);
-    } else {
-      writes.push_back(memory.var);
-    }
+    (requests[i] != kWriteTo || memory.IsPart() ? updates : writes).push_back(memory.var);
   }
-  for (const NDArray& input : call.inputs) {
-    Variable* const var = ArrayAccess::Var(input);
-    if (Contains(updates, var)) continue;
-    const auto written = std::find(writes.begin(), writes.end(), var);
-    if (written == writes.end()) {
-      AddOnce(var, &reads);
-    } else {
-      // Another part of the memory that the call writes.
-      updates.push_back(var);
-    }
-  }
-  for (Variable* const var : call.call->resource_vars()) AddOnce(var, &writes);
-  writes.erase(std::remove_if(writes.begin(), writes.end(),
-                              [this](Variable* var) { return Contains(updates, var); }),
-               writes.end());
+  for (const NDArray& input : call.inputs) reads.push_back(ArrayAccess::Var(input));
+  for (Variable* const var : call.call->resource_vars()) writes.push_back(var);
 }
 
 void PushCall(ArrayCall call, std::span<const OpReqType> requests, std::span<const int> mutated) {
   const CallVariables variables(call, requests, mutated);
   const std::string& name = call.call->op_name();
   const FnProperty property = call.call->fn_property();
-  Engine::Get()->PushSync([call = std::move(call)](const RunContext&) { call.Run(call.mode); },
-                          Device::Cpu(), variables.reads, variables.writes,
-                          {.property = property, .name = name, .updates = variables.updates});
+  Engine::Get()->PushSync(
+      [call = std::move(call)](const RunContext&) { call.Run(call.mode); }, Device::Cpu(),
+      variables.reads, variables.writes,
+      {.property = property, .name = name, .updates = variables.updates, .merge_duplicates = true});
 }
 
 namespace {

@@ -29,7 +29,8 @@ struct ArrayCall {
   void Run(CallMode run_mode) const;
 };
 
-/// The variables of an engine operation.
+/// The variables of an engine operation, which merges duplicates: memory of which one part is read
+/// and another one written is updated.
 struct CallVariables {
   CallVariableList reads;
   CallVariableList writes;

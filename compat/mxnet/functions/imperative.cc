@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/overlaps.h"
 #include "tessera/ndarray/recorded_function.h"
 #include "tessera/ops/registry.h"
 
@@ -28,6 +30,8 @@ namespace tessera::mxnet {
 namespace {
 
 using ndarray_internal::ArrayAccess;
+using ndarray_internal::ArrayMemory;
+using ndarray_internal::Overlaps;
 
 /// A call as the client has written it.
 struct Call {
@@ -122,14 +126,10 @@ std::vector<NDArray> ComputeNew(const Call& call) {
   }
 }
 
-bool Overlap(const NDArray& a, const NDArray& b) {
-  return !a.is_none() && !b.is_none() && ArrayAccess::Memory(a).Overlaps(ArrayAccess::Memory(b));
-}
-
 /// Replaces inputs by copies that share memory with an output, unless the operator works in place
 /// there or changes the input.
 void CopyOverlapping(std::span<const NDArray> outputs, Call* call) {
-  std::vector<InplacePair> pairs;
+  std::set<std::pair<int, int>> in_place;
   std::vector<int> mutated;
   bool is_known = false;
   const auto learn = [&] {
@@ -139,38 +139,40 @@ void CopyOverlapping(std::span<const NDArray> outputs, Call* call) {
     std::iota(in.begin(), in.end(), 0);
     std::iota(out.begin(), out.end(), 0);
     if (in.size() == property->ListArguments().size()) {
-      pairs = property->ForwardInplaceOption(in, out);
+      for (const auto& [source, target] : property->ForwardInplaceOption(in, out)) {
+        in_place.emplace(source, target);
+      }
     }
     mutated = property->MutatedInputs();
   };
+  const Overlaps written(outputs);
   for (size_t i = 0; i < call->inputs.size(); ++i) {
     NDArray& input = call->inputs[i];
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      if (!Overlap(input, outputs[k])) continue;
+    if (input.is_none()) continue;
+    const int position = static_cast<int>(i);
+    const ArrayMemory memory = ArrayAccess::Memory(input);
+    bool is_lost = false;
+    written.ForEach(memory, [&](size_t k) {
       learn();
-      const bool in_place =
-          ArrayAccess::Memory(input).IsSame(ArrayAccess::Memory(outputs[k])) &&
-          std::any_of(pairs.begin(), pairs.end(), [&](const InplacePair& pair) {
-            return pair.source == static_cast<int>(i) && pair.target == static_cast<int>(k);
-          });
-      const bool changes =
-          std::find(mutated.begin(), mutated.end(), static_cast<int>(i)) != mutated.end();
-      if (!in_place && !changes) input = input.Copy(input.device());
-    }
+      const bool is_kept = (memory.IsSame(ArrayAccess::Memory(outputs[k])) &&
+                            in_place.contains({position, static_cast<int>(k)})) ||
+                           std::binary_search(mutated.begin(), mutated.end(), position);
+      is_lost |= !is_kept;
+    });
+    if (is_lost) input = input.Copy(input.device());
   }
 }
 
 /// Throws if the tape would lose a value that the call overwrites.
 void RefuseInPlaceWhileRecording(std::span<const NDArray> outputs, const Call& call) {
   if (!autograd::IsRecording() || !ShouldRecord(call.inputs)) return;
-  for (const NDArray& output : outputs) {
-    for (const NDArray& input : call.inputs) {
-      if (!Overlap(input, output)) continue;
-      // Clients look for these words.
-      throw FailedPrecondition(call.op.name,
-                               ": Inplace operations (+=, -=, x[:]=, etc) are not supported when "
-                               "recording with autograd; expected a new array for the result");
-    }
+  const Overlaps written(outputs);
+  for (const NDArray& input : call.inputs) {
+    if (input.is_none() || !written.Any(ArrayAccess::Memory(input))) continue;
+    // Clients look for these words.
+    throw FailedPrecondition(call.op.name,
+                             ": Inplace operations (+=, -=, x[:]=, etc) are not supported when "
+                             "recording with autograd; expected a new array for the result");
   }
 }
 
