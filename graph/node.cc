@@ -51,6 +51,13 @@ std::string Node::OutputName(int index) const {
   return name + "_" + property->ListOutputs()[static_cast<size_t>(index)];
 }
 
+std::string OutputNames::Of(const Node& node, int index) {
+  if (node.num_outputs() == 1) return node.OutputName(index);
+  std::vector<std::string>& outputs = lists_[&node];
+  if (outputs.empty()) outputs = node.property->ListOutputs();
+  return node.name + "_" + outputs[static_cast<size_t>(index)];
+}
+
 NodeEntry MakeVariable(std::string name) {
   auto node = std::make_shared<Node>();
   node->name = std::move(name);

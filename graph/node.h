@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tessera/ops/property.h"
@@ -78,8 +79,20 @@ struct Node {
   /// Returns the operator's parameters as they were written, or all of them with defaults if that
   /// is unknown. A variable has none.
   ParameterMap Parameters() const;
-  /// Returns "fc1_output", or a variable's name.
+  /// Returns "fc1_output", or a variable's name. The operator lists all of its outputs for that:
+  /// see OutputNames for many.
   std::string OutputName(int index) const;
+};
+
+/// Names outputs of many nodes, in any order, in time linear in these outputs.
+class OutputNames {
+ public:
+  /// Returns node.OutputName(index).
+  std::string Of(const Node& node, int index);
+
+ private:
+  std::unordered_map<const Node*, std::vector<std::string>>
+      lists_;  // of nodes with several outputs
 };
 
 /// Returns a variable of that name.

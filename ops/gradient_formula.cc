@@ -179,7 +179,8 @@ bool BuildLinearGradient(const OperatorProperty& property, const ParameterMap& p
                          GradientBuilder* builder) {
   AdjointCall call{.op = property.TypeString(), .parameters = parameters};
   const int num_inputs = static_cast<int>(property.ListArguments().size());
-  for (int i = 0; i < property.NumVisibleOutputs(); ++i) {
+  const int num_outputs = property.NumVisibleOutputs();
+  for (int i = 0; i < num_outputs; ++i) {
     call.out_grads.emplace_back(builder, builder->OutGrad(i));
   }
   for (int i = 0; i < num_inputs; ++i) call.inputs.emplace_back(builder, builder->Input(i));

@@ -50,7 +50,8 @@ Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeE
   }
   graph::StateInitializers(node);
   std::vector<NodeEntry> outputs;
-  for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) outputs.push_back({entry.node, i});
+  const int num_visible = node.property->NumVisibleOutputs();
+  for (int i = 0; i < num_visible; ++i) outputs.push_back({entry.node, i});
   return Symbol(std::move(outputs));
 }
 

@@ -206,18 +206,9 @@ std::vector<std::string> Symbol::ListArguments() const {
 
 std::vector<std::string> Symbol::ListOutputs() const {
   std::vector<std::string> names;
-  const Node* node = nullptr;
-  std::vector<std::string> outputs;  // of the node
-  for (const NodeEntry& entry : outputs_) {
-    if (entry.node->is_variable()) {
-      names.push_back(entry.node->name);
-      continue;
-    }
-    // A node's outputs mostly follow each other, and its list may be long.
-    if (entry.node.get() != node) outputs = entry.node->property->ListOutputs();
-    node = entry.node.get();
-    names.push_back(node->name + "_" + outputs[static_cast<size_t>(entry.index)]);
-  }
+  graph::OutputNames output_names;
+  for (const NodeEntry& entry : outputs_)
+    names.push_back(output_names.Of(*entry.node, entry.index));
   return names;
 }
 

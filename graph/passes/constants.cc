@@ -43,7 +43,7 @@ class Variables {
     NodeEntry& variable = variables[static_cast<size_t>(value.index)];
     if (variable.node == nullptr) {
       variable = MakeVariable(std::string(prefix_) + std::to_string(values_.size()) + "_" +
-                              value.node->OutputName(value.index));
+                              names_.Of(*value.node, value.index));
       values_.push_back({value, variable});
     }
     return variable;
@@ -53,6 +53,7 @@ class Variables {
   const std::string_view prefix_;
   std::vector<FixedValue>& values_;
   std::unordered_map<const Node*, std::vector<NodeEntry>> of_node_;
+  OutputNames names_;
 };
 
 }  // namespace

@@ -52,7 +52,8 @@ class NodeGradient final : public GradientBuilder {
     const NodeEntry made = MakeOperator(
         *node_, op, node_->name + "_grad" + std::to_string(values_.size()), entries, parameters);
     std::vector<Value> outputs;
-    for (int i = 0; i < made.node->property->NumVisibleOutputs(); ++i) {
+    const int num_visible = made.node->property->NumVisibleOutputs();
+    for (int i = 0; i < num_visible; ++i) {
       outputs.push_back(Add({made.node, i}));
     }
     return outputs;
@@ -126,7 +127,7 @@ class GradientPass {
         contributions_[At(graph_.EntryId(graph_.NodeId(&node), output))];
     if (parts.empty()) return {};
     if (parts.size() > 1) {
-      parts = {MakeOperator(node, "add_n", node.OutputName(output) + "_grad", parts,
+      parts = {MakeOperator(node, "add_n", names_.Of(node, output) + "_grad", parts,
                             {{"num_args", std::to_string(parts.size())}})};
     }
     return parts.front();
@@ -211,6 +212,7 @@ class GradientPass {
   const IndexedGraph graph_;
   const GradientForm form_;
   std::unordered_map<const Node*, std::shared_ptr<Node>> owners_;
+  OutputNames names_;
   std::vector<bool> needed_;                           // of each entry
   std::vector<bool> is_head_;                          // of each node
   std::vector<std::vector<NodeEntry>> contributions_;  // to the gradient of each entry

@@ -239,7 +239,8 @@ void OperatorCall::CheckOutputs(void* stream, std::span<const TBlob> inputs,
   const std::vector<int> mutated = property_->MutatedInputs();
   std::vector<ndarray_internal::NamedBlob> read, written;
   for (size_t i = 0; i < inputs.size(); ++i) read.push_back({input_names[i], inputs[i]});
-  for (size_t i = 0; i < At(property_->NumVisibleOutputs()); ++i) {
+  const size_t num_visible = At(property_->NumVisibleOutputs());
+  for (size_t i = 0; i < num_visible; ++i) {
     if (req_[i] != kNullOp) written.push_back({output_names[i], outputs[i]});
   }
   for (size_t i = 0; i < mutated.size(); ++i) {

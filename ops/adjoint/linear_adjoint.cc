@@ -49,7 +49,7 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
   /// Returns the linear operator's property.
   const std::shared_ptr<const OperatorProperty>& linear() const { return linear_; }
   /// Returns the number of the linear operator's outputs.
-  int num_out_grads() const { return static_cast<int>(linear_->ListOutputs().size()); }
+  int num_out_grads() const { return num_out_grads_; }
   /// Returns the linear operator's arguments whose gradients are the outputs.
   const std::vector<int>& targets() const { return targets_; }
   bool has_argument() const { return param_.argument.has_value(); }
@@ -57,19 +57,18 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
   std::vector<std::string> ListArguments() const override {
     std::vector<std::string> names = linear_->ListOutputs();
     for (std::string& name : names) name += "_grad";
-    const std::vector<std::string> inputs = linear_->ListArguments();
-    names.insert(names.end(), inputs.begin(), inputs.end());
+    names.insert(names.end(), inputs_.begin(), inputs_.end());
     return names;
   }
   std::vector<std::string> ListOutputs() const override {
     std::vector<std::string> names;
-    for (const int i : targets_) names.push_back(linear_->ListArguments()[At(i)] + "_grad");
+    for (const int i : targets_) names.push_back(inputs_[At(i)] + "_grad");
     return names;
   }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     const auto merge = [this](int target, TShape* known, TShape* shape) {
-      MergeShape(*this, linear_->ListArguments()[At(target)], shape, *known);
+      MergeShape(*this, inputs_[At(target)], shape, *known);
     };
     const auto infer = [this](auto* in, auto* out) { linear_->InferShape(in, out); };
     Infer(in_shape, out_shape, merge, infer);
@@ -81,9 +80,8 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     const auto merge = [this](int target, const DType* known, DType* dtype) {
       if (*known == DType::kUnknown) return;
       if (*dtype != DType::kUnknown && *dtype != *known) {
-        throw InvalidArgument(TypeString(), ": ", linear_->ListArguments()[At(target)],
-                              " has element type ", *dtype, ", expected that of its gradient, ",
-                              *known);
+        throw InvalidArgument(TypeString(), ": ", inputs_[At(target)], " has element type ", *dtype,
+                              ", expected that of its gradient, ", *known);
       }
       *dtype = *known;
     };
@@ -119,7 +117,7 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     return input < 0 || IsOtherFactor(input);
   }
   bool BuildGradient(GradientBuilder* builder) const override {
-    const int num_inputs = static_cast<int>(linear_->ListArguments().size());
+    const int num_inputs = static_cast<int>(inputs_.size());
     std::vector<GradientBuilder::Value> values;
     for (int i = 0; i < num_inputs; ++i) values.push_back(builder->Input(num_out_grads() + i));
     for (size_t k = 0; k < targets_.size(); ++k) {
@@ -150,9 +148,11 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     } catch (const Error& error) {
       throw Error(error.code(), TypeString() + ": parameter op: " + error.what());
     }
+    inputs_ = linear_->ListArguments();
+    num_out_grads_ = static_cast<int>(linear_->ListOutputs().size());
     RequireLinear();
     targets_.clear();
-    const int num_inputs = static_cast<int>(linear_->ListArguments().size());
+    const int num_inputs = static_cast<int>(inputs_.size());
     for (int i = 0; i < num_inputs; ++i) {
       const bool wanted = !has_argument() || i == *param_.argument;
       if (wanted && linear_->ArgumentHasGradient(i)) targets_.push_back(i);
@@ -187,7 +187,7 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     if (linear_->NumVisibleOutputs() != num_outputs) Refuse("has hidden outputs");
     if (has_argument() && num_outputs != 1) Refuse("has several outputs");
     const std::vector<int> heads(At(num_outputs), 0), outputs(At(num_outputs), 1);
-    const std::vector<int> inputs(linear_->ListArguments().size(), 0);
+    const std::vector<int> inputs(inputs_.size(), 0);
     for (const int id : linear_->DeclareBackwardDependency(heads, inputs, outputs)) {
       if (id == 1) Refuse("is not linear: its gradient depends on its output");
     }
@@ -216,6 +216,8 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
   }
 
   std::shared_ptr<const OperatorProperty> linear_;
+  std::vector<std::string> inputs_;  // the linear operator's arguments
+  int num_out_grads_ = 0;            // the number of its outputs
   std::vector<int> targets_;
 };
 

@@ -360,6 +360,7 @@ void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) c
 }
 
 void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) const {
+  graph::OutputNames names;
   for (size_t k = 0; k < step.outputs.size(); ++k) {
     NDArray array;
     if (step.req[k] != kNullOp) {
@@ -370,7 +371,7 @@ void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) 
                       step.in_types[k]);
       array = 0.0f;
     }
-    monitor_(step.node->OutputName(static_cast<int>(k)), array);
+    monitor_(names.Of(*step.node, static_cast<int>(k)), array);
   }
 }
 

@@ -105,7 +105,8 @@ int64_t ForwardFlops(const graph::Node& node, Shapes in, Shapes out) {
   if (op == "BatchNorm") return SaturatedProduct(2, out[0].Size());
   if (OnlyMoves(op)) return 0;
   int64_t flops = 0;
-  for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) {
+  const int num_visible = node.property->NumVisibleOutputs();
+  for (int i = 0; i < num_visible; ++i) {
     flops = SaturatedSum(flops, out[static_cast<size_t>(i)].Size());
   }
   return flops;

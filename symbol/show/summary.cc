@@ -86,10 +86,11 @@ class Summarizer {
       in.push_back(Shape(input));
       layer.bytes = SaturatedSum(layer.bytes, SizeBytes(input));
     }
+    const int num_visible = node.property->NumVisibleOutputs();
     for (int i = 0; i < graph_.NumOutputs(id); ++i) {
       const int entry = graph_.EntryId(id, i);
       out.push_back(Shape(entry));
-      if (i >= node.property->NumVisibleOutputs()) continue;
+      if (i >= num_visible) continue;
       layer.output_shapes.push_back(out.back());
       layer.bytes = SaturatedSum(layer.bytes, SizeBytes(entry));
     }
