@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "tessera/base/at.h"
@@ -156,12 +157,7 @@ class Planner {
   void PlanStep(int i) {
     Step& step = program_.steps[At(i)];
     const int arena = ArenaOf(step.device, i >= program_.num_forward_steps);
-    if (sharing_ != MemorySharing::kNone) {
-      for (const InplacePair& pair :
-           step.node->property->ForwardInplaceOption(step.inputs, step.outputs)) {
-        TryInplace(i, arena, &step, pair);
-      }
-    }
+    if (sharing_ != MemorySharing::kNone) PlanInplace(i, arena, &step);
     for (const int value : step.Writes()) {
       if (!IsIntermediate(value) || plan_.value_arena[At(value)] != kNoValue) continue;
       Place(value, arena, free_[At(arena)].Take(SizeOf(value)));
@@ -191,7 +187,23 @@ class Planner {
     placed_.push_back(value);
   }
 
-  void TryInplace(int i, int arena, Step* step, const InplacePair& pair) {
+  /// What a step does with values, to be looked up for each of its pairs.
+  struct StepUses {
+    std::unordered_map<int, int> reads;     // by value, how often the step reads it
+    std::unordered_map<int, size_t> slots;  // by value, its position among the outputs
+  };
+
+  void PlanInplace(int i, int arena, Step* step) {
+    const std::vector<InplacePair> pairs =
+        step->node->property->ForwardInplaceOption(step->inputs, step->outputs);
+    if (pairs.empty()) return;
+    StepUses uses;
+    for (const int value : step->Reads()) ++uses.reads[value];
+    for (size_t k = 0; k < step->outputs.size(); ++k) uses.slots.emplace(step->outputs[k], k);
+    for (const InplacePair& pair : pairs) TryInplace(i, arena, step, uses, pair);
+  }
+
+  void TryInplace(int i, int arena, Step* step, const StepUses& uses, const InplacePair& pair) {
     if (pair.source == kNoValue || pair.target == kNoValue) return;
     if (!IsIntermediate(pair.source) || !IsIntermediate(pair.target)) return;
     if (last_use_[At(pair.source)] != i || taken_over_[At(pair.source)]) return;
@@ -202,11 +214,8 @@ class Planner {
       return;
     }
     // An input that the step reads in two roles may still be needed in the other role.
-    const std::vector<int>& reads = step->Reads();
-    if (std::count(reads.begin(), reads.end(), pair.source) != 1) return;
-    const auto slot =
-        std::find(step->outputs.begin(), step->outputs.end(), pair.target) - step->outputs.begin();
-    OpReqType& req = step->req[static_cast<size_t>(slot)];
+    if (uses.reads.at(pair.source) != 1) return;
+    OpReqType& req = step->req[uses.slots.at(pair.target)];
     if (req != kWriteTo) return;
     req = kWriteInplace;
     taken_over_[At(pair.source)] = true;

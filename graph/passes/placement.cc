@@ -154,7 +154,7 @@ PlacedGraph PlaceDevices(const std::vector<NodeEntry>& heads, const PlacementOpt
     for (size_t i = 0; i < rebuilt->inputs.size() && !copies_itself; ++i) {
       const NodeEntry local = copies.On(device, rebuilt->inputs[i]);
       if (local == rebuilt->inputs[i]) continue;
-      if (std::find(mutated.begin(), mutated.end(), static_cast<int>(i)) != mutated.end()) {
+      if (std::binary_search(mutated.begin(), mutated.end(), static_cast<int>(i))) {
         ThrowChangesElsewhere(node, i, device, given.at(node.inputs[i].node.get()));
       }
       if (made == rebuilt) made = std::make_shared<Node>(*rebuilt);

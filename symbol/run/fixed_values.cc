@@ -1,5 +1,6 @@
 #include "tessera/symbol/run/fixed_values.h"
 
+#include <unordered_map>
 #include <utility>
 
 namespace tessera::symbol_internal {
@@ -10,11 +11,13 @@ FixedValues::FixedValues(const std::vector<FixedValue>& constants,
                          const std::vector<FixedValue>& parameters, Device device,
                          const std::function<NDArray(const std::string& name)>& array_of) {
   constants_ = AddValues(constants, device, array_of);
-  const size_t num_constants = variables_.size();
+  std::unordered_map<std::string, NDArray> constant_arrays;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    constant_arrays.emplace(variables_[i].variable.node->name, arrays_[i]);
+  }
   parameters_ = AddValues(parameters, device, [&](const std::string& name) {
-    for (size_t i = 0; i < num_constants; ++i) {
-      if (variables_[i].variable.node->name == name) return arrays_[i];
-    }
+    const auto constant = constant_arrays.find(name);
+    if (constant != constant_arrays.end()) return constant->second;
     sources_.push_back({array_of(name), 0});
     return sources_.back().array;
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "tessera/base/at.h"
@@ -126,11 +127,10 @@ void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
 
 Segment PreparedProgram::MakeSegment(int begin, int end) const {
   Segment segment{.begin = begin, .end = end};
-  std::vector<int> uses;     // variables whose contents from before the segment are used
-  std::vector<int> written;  // values that the steps so far write
+  std::vector<int> uses;            // variables whose contents from before the segment are used
+  std::unordered_set<int> written;  // values that the steps so far write
   const auto use = [&](int value) {
-    if (std::find(written.begin(), written.end(), value) != written.end()) return;
-    uses.push_back(VariableOf(value));
+    if (!written.contains(value)) uses.push_back(VariableOf(value));
   };
   for (int i = begin; i < end; ++i) {
     const Step& step = program_.steps[At(i)];
@@ -139,7 +139,7 @@ Segment PreparedProgram::MakeSegment(int begin, int end) const {
       if (step.req[k] == kAddTo) use(step.outputs[k]);
     }
     for (const int value : step.Writes()) {
-      written.push_back(value);
+      written.insert(value);
       segment.writes.push_back(VariableOf(value));
       if (first_writer_[At(value)] != i) continue;
       for (const int previous : plan_.previous[At(value)]) {
