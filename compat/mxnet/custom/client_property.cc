@@ -96,8 +96,8 @@ T& ClientProperty::At(size_t i, std::vector<T>* in, std::vector<T>* out) const {
   return behind_arguments < num_outputs() ? (*out)[behind_arguments] : (*in)[i - num_outputs()];
 }
 
-std::string ClientProperty::NameOf(size_t i) const {
-  return Joined(Joined(arguments_, outputs_), aux_states_)[i];
+std::vector<std::string> ClientProperty::Names() const {
+  return Joined(Joined(arguments_, outputs_), aux_states_);
 }
 
 bool ClientProperty::InferShape(std::vector<TShape>* in_shape,
@@ -123,15 +123,16 @@ bool ClientProperty::InferShape(std::vector<TShape>* in_shape,
     throw InvalidArgument(Describe(),
                           ": the client's infer_shape has failed; its error is printed");
   }
+  const std::vector<std::string> names = Names();
   for (size_t i = 0; i < count; ++i) {
     if (ranks[i] > 0 && extents[i] == nullptr) {
       throw InvalidArgument(Describe(), ": the client's infer_shape has given no extents of ",
-                            NameOf(i));
+                            names[i]);
     }
     const TShape shape = ranks[i] < 0
                              ? TShape()
                              : ShapeFromApi(Describe(), extents[i], static_cast<size_t>(ranks[i]));
-    MergeShape(*this, NameOf(i), &At(i, in_shape, out_shape), shape);
+    MergeShape(*this, names[i], &At(i, in_shape, out_shape), shape);
   }
   return AllKnown(*in_shape) && AllKnown(*out_shape);
 }
@@ -157,7 +158,7 @@ bool ClientProperty::InferType(std::vector<DType>* in_type, std::vector<DType>* 
     DType& type = At(i, in_type, out_type);
     const DType inferred = TypeOf(types[i]);
     if (type != DType::kUnknown && type != inferred) {
-      throw InvalidArgument(Describe(), ": ", NameOf(i), " is ", type,
+      throw InvalidArgument(Describe(), ": ", Names()[i], " is ", type,
                             ", but the client's infer_type expects ", inferred);
     }
     type = inferred;

@@ -65,7 +65,8 @@ class ClientProperty : public OperatorProperty {
   /// Returns the value of a number among arguments, outputs and auxiliary states.
   template <typename T>
   T& At(size_t i, std::vector<T>* in, std::vector<T>* out) const;
-  std::string NameOf(size_t i) const;
+  /// Returns the names of these values, in the order of the numbers.
+  std::vector<std::string> Names() const;
 
   ParameterMap parameters_;
   std::vector<std::string> arguments_, outputs_, aux_states_;

@@ -1,9 +1,10 @@
 // Executors that are bound. Functions of MXNet's C API; see types.h.
-#include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -126,8 +127,9 @@ void PutRequests(const std::vector<std::string>& arguments, uint32_t count, cons
   }
   const std::vector<std::string> keys =
       names == nullptr ? arguments : TextsOf(names, count, "provided_grad_req_names");
+  const std::set<std::string_view> known(arguments.begin(), arguments.end());
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (std::find(arguments.begin(), arguments.end(), keys[i]) == arguments.end()) continue;
+    if (!known.contains(keys[i])) continue;
     options->grad_requests[keys[i]] = RequestOf(texts[i]);
   }
 }
@@ -144,19 +146,16 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
     return ignored.Run([&] { return SimpleBind(symbol, device, options); });
   };
   if (!buffer->is_used()) return bind();
-  const auto is_missing = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) == names.end();
-  };
+  const std::set<std::string_view> shared(call.shared_arguments.begin(),
+                                          call.shared_arguments.end());
   if (call.shared_executor != nullptr) {
     options.shared_executor = call.shared_executor.get();
-    options.shared_arguments = call.shared_arguments;
-    std::erase_if(options.shared_arguments,
-                  [&, inputs = symbol.ListInputs()](const std::string& name) {
-                    return is_missing(inputs, name);
-                  });
+    for (const std::string& input : symbol.ListInputs()) {
+      if (shared.contains(input)) options.shared_arguments.push_back(input);
+    }
   }
   options.allocate = [&](const std::string& name, const TShape& shape, Device on, DType type) {
-    if (!is_missing(call.shared_arguments, name)) return NDArray();
+    if (shared.contains(name)) return NDArray();
     return buffer->Take(name, shape, on, type);
   };
   return bind();

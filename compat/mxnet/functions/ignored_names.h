@@ -1,9 +1,10 @@
 #ifndef TESSERA_COMPAT_MXNET_FUNCTIONS_IGNORED_NAMES_H_
 #define TESSERA_COMPAT_MXNET_FUNCTIONS_IGNORED_NAMES_H_
 
-#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -20,8 +21,9 @@ class IgnoredNames {
   /// Removes the values whose names are no inputs.
   template <typename T>
   void RemoveFrom(std::map<std::string, T>* values) {
-    std::erase_if(*values, [this](const auto& item) {
-      const bool is_input = std::find(inputs_.begin(), inputs_.end(), item.first) != inputs_.end();
+    const std::set<std::string_view> inputs(inputs_.begin(), inputs_.end());
+    std::erase_if(*values, [&](const auto& item) {
+      const bool is_input = inputs.contains(item.first);
       if (!is_input) ignored_.push_back(item.first);
       return !is_input;
     });
