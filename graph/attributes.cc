@@ -61,17 +61,17 @@ void Annotator::Set(std::string_view key, std::string value) {
   const std::string_view argument = ArgumentOf(key, &name);
   if (!argument.empty() && !node_->is_variable()) {
     if (Node* const variable = VariableOf(argument); variable != nullptr) {
-      variable->attributes[std::string(name)] = std::move(value);
+      variable->attributes.Set(std::string(name), std::move(value));
       return;
     }
   }
-  node_->attributes[std::string(AttributeName(*node_, key))] = std::move(value);
+  node_->attributes.Set(std::string(AttributeName(*node_, key)), std::move(value));
 }
 
 void CopyAttributes(const Node& node, Node* variable) {
-  for (const auto& [name, value] : node.attributes) {
+  for (const auto& [name, value] : node.attributes.All()) {
     const std::string spelling = FileSpelling(node, name);
-    variable->attributes.emplace(AttributeName(*variable, spelling), value);
+    variable->attributes.Add(std::string(AttributeName(*variable, spelling)), value);
   }
 }
 
@@ -84,22 +84,21 @@ void StateInitializers(const Node& node) {
     if (!input.is_variable()) continue;
     const std::string_view name = names.empty() ? std::string_view() : names[i];
     if (name == "moving_mean" || name == "moving_avg") {
-      input.attributes.emplace("__init__", R"(["zero", {}])");
+      input.attributes.Add("__init__", R"(["zero", {}])");
     } else if (name == "moving_var") {
-      input.attributes.emplace("__init__", R"(["one", {}])");
+      input.attributes.Add("__init__", R"(["one", {}])");
     } else if (const auto value = property.InitialValue(static_cast<int>(i))) {
-      input.attributes.emplace("__init__",
-                               absl::StrCat(R"(["Constant", {"value": )", *value, "}]"));
+      input.attributes.Add("__init__", absl::StrCat(R"(["Constant", {"value": )", *value, "}]"));
     }
   }
 }
 
 std::optional<std::string> FindAttribute(const Node& node, std::string_view key) {
   const std::string text(key);
-  const ParameterMap* const given = node.given_parameters();
+  const auto given = node.given_parameters();
   if (given != nullptr && given->contains(text)) return given->at(text);
-  const auto found = node.attributes.find(std::string(AttributeName(node, key)));
-  if (found != node.attributes.end()) return found->second;
+  auto found = node.attributes.Find(std::string(AttributeName(node, key)));
+  if (found) return found;
   if (given != nullptr) return std::nullopt;
   const ParameterMap parameters = node.Parameters();
   const auto parameter = parameters.find(text);
@@ -114,7 +113,7 @@ std::string FileSpelling(const Node& node, std::string_view name) {
 
 std::map<std::string, std::string> ListAttributes(const Node& node) {
   std::map<std::string, std::string> listed = node.Parameters();
-  for (const auto& [name, value] : node.attributes) {
+  for (const auto& [name, value] : node.attributes.All()) {
     listed[FileSpelling(node, name)] = value;
     if (IsAnnotationName(name)) listed[name] = value;
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_set>
@@ -173,12 +174,12 @@ void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
       found.insert(given->first);
       value = given->second;
     }
-    const auto text = node.attributes.find(attribute);
+    const std::optional<std::string> text = node.attributes.Find(attribute);
     // A complete value precedes the attribute, because a network is often used with other batch
     // sizes than it was written with.
-    if (text != node.attributes.end() && !IsKnown(value)) {
+    if (text && !IsKnown(value)) {
       try {
-        const T stated = parse(text->second);
+        const T stated = parse(*text);
         if (!Complete(stated, &value)) {
           throw InvalidArgument(Describe(stated), " was stated, but ", Describe(value),
                                 " was given");

@@ -74,7 +74,9 @@ class GraphWriter {
   void WriteAttributes(const Node& node, const std::string& indent) {
     ParameterMap attrs = node.Parameters();
     // Underscores keep readers from taking an operator's attribute for a parameter.
-    for (const auto& [name, value] : node.attributes) attrs[FileSpelling(node, name)] = value;
+    for (const auto& [name, value] : node.attributes.All()) {
+      attrs[FileSpelling(node, name)] = value;
+    }
     if (attrs.empty()) return;
     absl::StrAppend(&text_, ",\n", indent, "\"attrs\": {");
     bool first = true;

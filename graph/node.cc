@@ -33,16 +33,47 @@ int OutputCount::Get(const OperatorProperty& property) const {
   return value;
 }
 
-void Node::SetGivenParameters(ParameterMap parameters) {
-  given = std::make_shared<const GivenParameters>(GivenParameters{property, std::move(parameters)});
+std::optional<std::string> Attributes::Find(const std::string& name) const {
+  return texts_.With([&](const auto& texts) -> std::optional<std::string> {
+    const auto found = texts.find(name);
+    if (found == texts.end()) return std::nullopt;
+    return found->second;
+  });
 }
 
-const ParameterMap* Node::given_parameters() const {
-  return given != nullptr && given->property == property ? &given->parameters : nullptr;
+void Attributes::Set(std::string name, std::string value) {
+  texts_.With([&](auto& texts) { texts.insert_or_assign(std::move(name), std::move(value)); });
+}
+
+void Attributes::Add(std::string name, std::string value) {
+  texts_.With([&](auto& texts) { texts.try_emplace(std::move(name), std::move(value)); });
+}
+
+void Node::SetGivenParameters(ParameterMap parameters) {
+  given.Set(
+      std::make_shared<const GivenParameters>(GivenParameters{property, std::move(parameters)}));
+}
+
+bool Node::ReplaceGivenParameter(const std::string& name, std::string value) {
+  return given.With([&](auto& current) {
+    if (current == nullptr || current->property != property) return false;
+    if (!current->parameters.contains(name)) return false;
+    // Other threads may read the old texts.
+    auto changed = std::make_shared<GivenParameters>(*current);
+    changed->parameters[name] = std::move(value);
+    current = std::move(changed);
+    return true;
+  });
+}
+
+std::shared_ptr<const ParameterMap> Node::given_parameters() const {
+  const std::shared_ptr<const GivenParameters> written = given.Get();
+  if (written == nullptr || written->property != property) return nullptr;
+  return {written, &written->parameters};
 }
 
 ParameterMap Node::Parameters() const {
-  if (const ParameterMap* const written = given_parameters(); written != nullptr) return *written;
+  if (const auto written = given_parameters(); written != nullptr) return *written;
   return is_variable() ? ParameterMap() : property->GetParams();
 }
 

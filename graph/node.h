@@ -4,12 +4,14 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "tessera/graph/guarded.h"
 #include "tessera/ops/property.h"
 
 namespace tessera::graph {
@@ -44,13 +46,29 @@ class OutputCount {
   mutable std::atomic<int> value_{kUnknown};
 };
 
-/// A variable or an operator in a graph. It is immutable once it is part of a Symbol, except for
-/// attributes.
+/// The attributes of a node by AttributeName, which stay changeable. Threads: calls may overlap.
+class Attributes {
+ public:
+  /// Returns the attributes as they are now.
+  std::map<std::string, std::string> All() const { return texts_.Get(); }
+  /// Returns an attribute; nothing if there is none of that name.
+  std::optional<std::string> Find(const std::string& name) const;
+  void Set(std::string name, std::string value);
+  /// Sets an attribute that is not there yet.
+  void Add(std::string name, std::string value);
+
+ private:
+  Guarded<std::map<std::string, std::string>> texts_;
+};
+
+/// A variable or an operator in a graph. Once it is part of a Symbol it is immutable, except for
+/// attributes and for parameters that an operator ignores. Threads: members that read may be called
+/// while another thread changes these.
 struct Node {
   std::shared_ptr<const OperatorProperty> property;  ///< null for a variable
   std::string name;                                  ///< unique among the variables that are bound
   std::vector<NodeEntry> inputs;                     ///< one for each of the operator's arguments
-  std::map<std::string, std::string> attributes;     ///< by AttributeName
+  Attributes attributes = {};
   /// The outputs of graphs that the operator runs, such as the body of a loop.
   std::vector<std::vector<NodeEntry>> subgraphs = {};
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
@@ -61,8 +79,8 @@ struct Node {
     std::shared_ptr<const OperatorProperty> property;  ///< made of them
     ParameterMap parameters;                           ///< without defaults
   };
-  std::shared_ptr<const GivenParameters> given;  ///< for given_parameters()
-  OutputCount output_count;                      ///< for num_outputs()
+  Guarded<std::shared_ptr<const GivenParameters>> given;  ///< for given_parameters()
+  OutputCount output_count;                               ///< for num_outputs()
 
   ~Node();
 
@@ -73,9 +91,11 @@ struct Node {
   int num_inputs() const { return static_cast<int>(inputs.size()); }
   /// Keeps the parameters of `property` as they were written.
   void SetGivenParameters(ParameterMap parameters);
+  /// Changes the text of a parameter that was given. Returns false if it was not.
+  bool ReplaceGivenParameter(const std::string& name, std::string value);
   /// Returns the parameters as they were written, without defaults; null for a variable, and if
   /// they are unknown or were those of another property.
-  const ParameterMap* given_parameters() const;
+  std::shared_ptr<const ParameterMap> given_parameters() const;
   /// Returns the operator's parameters as they were written, or all of them with defaults if that
   /// is unknown. A variable has none.
   ParameterMap Parameters() const;

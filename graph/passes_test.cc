@@ -163,9 +163,9 @@ TEST(PassesTest, GradientsLieOnTheDevicesOfTheirVariables) {
   const NodeEntry data = MakeVariable("data"), weight = MakeVariable("weight");
   const NodeEntry out = Branches(data, weight);
   for (const auto& input : out.node->inputs[0].node->inputs) {
-    input.node->attributes["ctx_group"] = "g1";
+    input.node->attributes.Set("ctx_group", "g1");
   }
-  weight.node->attributes["ctx_group"] = "g2";
+  weight.node->attributes.Set("ctx_group", "g2");
   PassOptions options = OptionsFor({out}, {2, 3});
   options.wanted = {weight, data};
   options.placement.groups = {{"g1", Device::Cpu(1)}, {"g2", Device::Cpu(2)}};

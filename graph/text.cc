@@ -81,9 +81,9 @@ class Printer {
       absl::StrAppend(&text, node.property->TypeString(), "(", Parameters(*node.property), ") ",
                       node.name, " (", Entries(node.inputs), ")");
     }
-    if (!node.attributes.empty()) {
-      absl::StrAppend(&text, " [", absl::StrJoin(node.attributes, ", ", absl::PairFormatter("=")),
-                      "]");
+    const std::map<std::string, std::string> attributes = node.attributes.All();
+    if (!attributes.empty()) {
+      absl::StrAppend(&text, " [", absl::StrJoin(attributes, ", ", absl::PairFormatter("=")), "]");
     }
     std::vector<std::string> types;
     for (int k = 0; k < graph_.NumOutputs(id); ++k) types.push_back(Type(graph_.EntryId(id, k)));

@@ -21,7 +21,7 @@ TEST(TextTest, EachNodeIsALine) {
   const NodeEntry data = MakeVariable("data");
   const NodeEntry fc =
       Apply("FullyConnected", "fc", {data}, {{"num_hidden", "4"}, {"no_bias", "True"}});
-  fc.node->attributes["ctx_group"] = "dev1";
+  fc.node->attributes.Set("ctx_group", "dev1");
   const NodeEntry parts = Apply("SliceChannel", "parts", {fc}, {{"num_outputs", "2"}});
   const NodeEntry out = Apply("exp", "out", {{parts.node, 1}});
   const std::vector<NodeEntry> heads = {out, {parts.node, 1}};

@@ -44,7 +44,8 @@ Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeE
   graph::Annotator annotator(&node);
   for (const auto& [key, value] : AttrScope::Current()) annotator.Set(key, value);
   for (auto& [key, value] : given.attributes) annotator.Set(key, std::move(value));
-  for (size_t i = 0; i < node.inputs.size() && !node.attributes.empty(); ++i) {
+  const bool has_attributes = !node.attributes.All().empty();
+  for (size_t i = 0; i < node.inputs.size() && has_attributes; ++i) {
     const bool was_given = i < inputs.size() && inputs[i].node != nullptr;
     if (!was_given) graph::CopyAttributes(node, node.inputs[i].node.get());
   }

@@ -234,15 +234,11 @@ void Symbol::SetAttribute(std::string_view key, std::string value) {
                           node.property->TypeString(), " (node \"", Excerpt(node.name),
                           "\"), which Symbol::Apply sets");
   }
-  const ParameterMap* const given = node.given_parameters();
-  if (given != nullptr && given->contains(std::string(key)) &&
-      !graph::TakesParameters(node.property->TypeString())) {
-    ParameterMap changed = *given;
-    changed[std::string(key)] = std::move(value);
-    node.SetGivenParameters(std::move(changed));
+  if (!node.is_variable() && !graph::TakesParameters(node.property->TypeString()) &&
+      node.ReplaceGivenParameter(std::string(key), value)) {
     return;
   }
-  node.attributes[std::string(AttributeName(node, key))] = std::move(value);
+  node.attributes.Set(std::string(AttributeName(node, key)), std::move(value));
 }
 
 std::map<std::string, std::string> Symbol::ListAttributes() const {

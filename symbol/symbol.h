@@ -39,8 +39,8 @@ struct InferredTypes {
 ///     x = Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
 ///
 /// A Symbol is a cheap handle to a graph, possibly with several outputs, whose structure never
-/// changes. Threads: handles may be copied and used from any thread, except that SetAttribute must
-/// not be called while another thread uses a symbol with that node.
+/// changes. Threads: handles may be copied and used from any thread. What overlaps with
+/// SetAttribute uses the old attribute or the new one.
 class Symbol {
  public:
   Symbol() = default;

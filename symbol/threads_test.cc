@@ -2,6 +2,7 @@
 #include <barrier>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -177,6 +178,29 @@ TEST(ThreadsTest, ExecutorsOfOneSymbolRunBesideEachOther) {
       EXPECT_EQ(executor->grad_dict().at("x").ToVector(), std::vector<float>(4, 2));
     }
   });
+}
+
+TEST(ThreadsTest, AttributesChangeWhileOthersUseTheSymbol) {
+  const Symbol x = Symbol::Variable("x");
+  const Symbol net = Symbol::Apply("BatchNorm", {x}, {}, "norm")[0];
+  InThreads([&](int t) {
+    Symbol variable = x, node = net;
+    for (int i = 0; i < kRounds; ++i) {
+      // What an operator is composed of gets attributes too.
+      const Symbol other = Symbol::Apply("BatchNorm", {net, x}, {{"gamma_lr_mult", "2"}});
+      if (t % 2 == 0) {
+        variable.SetAttribute("__shape__", i % 2 == 0 ? "(2, 3)" : "(0, 3)");
+        node.SetAttribute("key", std::to_string(i));
+      } else {
+        EXPECT_EQ(net.InferShape({{"x", {2, 3}}}).outputs[0], (TShape{2, 3}));
+        EXPECT_EQ(Symbol::FromJson(net.ToJson()).ListInputs(), net.ListInputs());
+        EXPECT_GE(net.ListAttributesRecursive().size(), 1u);
+        EXPECT_EQ(SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {2, 3}}}})->outputs().size(),
+                  1u);
+      }
+    }
+  });
+  EXPECT_EQ(net.GetAttribute("key"), std::to_string(kRounds - 1));
 }
 
 }  // namespace

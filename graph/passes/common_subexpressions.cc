@@ -42,8 +42,7 @@ class Numbering {
  private:
   /// Operator, group, the class of the node whose gradient it is, and the inputs as class and
   /// output.
-  using Key =
-      std::tuple<absl::string_view, absl::string_view, int, std::vector<std::pair<int, int>>>;
+  using Key = std::tuple<absl::string_view, std::string, int, std::vector<std::pair<int, int>>>;
   /// The classes with one key. Parameters are printed only when a key occurs a second time.
   struct Bucket {
     int first = kNone;
@@ -84,9 +83,8 @@ class Numbering {
     for (const NodeEntry& input : node.inputs) {
       inputs.emplace_back(class_of_.at(input.node.get()), input.index);
     }
-    const std::string_view group = DeviceGroup(node);
-    return {node.property->TypeString(), absl::string_view(group.data(), group.size()),
-            ForwardClass(node.forward.get()), std::move(inputs)};
+    return {node.property->TypeString(), DeviceGroup(node), ForwardClass(node.forward.get()),
+            std::move(inputs)};
   }
 
   int ForwardClass(const Node* forward) {

@@ -74,7 +74,7 @@ TEST(CommonSubexpressionsTest, ChainsOfEqualNodesBecomeOneChain) {
 TEST(CommonSubexpressionsTest, ParametersInputsGroupsAndOutputsDistinguishNodes) {
   const NodeEntry x = MakeVariable("x"), y = MakeVariable("y");
   const NodeEntry grouped = Tanh("grouped", x);
-  grouped.node->attributes["ctx_group"] = "dev1";
+  grouped.node->attributes.Set("ctx_group", "dev1");
   const NodeEntry parts = Apply("SliceChannel", "parts", {x}, {{"num_outputs", "3"}});
   const std::vector<NodeEntry> sum = {
       Apply("sum", "a", {Tanh("first", x)}),

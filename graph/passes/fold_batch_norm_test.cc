@@ -188,7 +188,7 @@ TEST(FoldBatchNormsTest, OtherBatchNormsStay) {
   const NodeEntry grouped = Apply("Convolution", "layer", {data, state}, kKernel);
   const NodeEntry step = Apply("sgd_mom_update", "step", {data, data, state}, {{"lr", "1"}});
   EXPECT_TRUE(stays({Apply("BatchNorm", "bn", {grouped}), step})) << "the weight changes";
-  norm.node->attributes["ctx_group"] = "dev1";
+  norm.node->attributes.Set("ctx_group", "dev1");
   EXPECT_TRUE(stays({norm}));
 }
 

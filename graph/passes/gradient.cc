@@ -24,8 +24,8 @@ NodeEntry MakeOperator(const Node& node, std::string_view op, std::string name,
                        const std::vector<NodeEntry>& inputs, const ParameterMap& parameters = {}) {
   NodeEntry made =
       MakeNode(OperatorRegistry::Get().FindOrCreate(op, parameters), std::move(name), inputs);
-  const std::string group(DeviceGroup(node));
-  if (!group.empty()) made.node->attributes.emplace("ctx_group", group);
+  std::string group = DeviceGroup(node);
+  if (!group.empty()) made.node->attributes.Add("ctx_group", std::move(group));
   return made;
 }
 

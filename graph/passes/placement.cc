@@ -51,7 +51,7 @@ class Placement {
         return;
       }
     }
-    const std::string group(DeviceGroup(node));
+    const std::string group = DeviceGroup(node);
     if (options_.groups.empty() || group.empty()) return;
     const auto device = options_.groups.find(group);
     if (device == options_.groups.end()) ThrowUnknownGroup(node, group);

@@ -28,7 +28,7 @@ using ::testing::UnorderedElementsAre;
 const PlacementOptions kOptions = {.groups = {{"g1", Device::Cpu(1)}, {"g2", Device::Cpu(2)}}};
 
 NodeEntry InGroup(const char* group, const NodeEntry& entry) {
-  entry.node->attributes["ctx_group"] = group;
+  entry.node->attributes.Set("ctx_group", group);
   return entry;
 }
 

@@ -121,9 +121,8 @@ std::vector<std::shared_ptr<Node>> TopologicalOrder(const std::vector<NodeEntry>
   return DepthFirst(heads, present);
 }
 
-std::string_view DeviceGroup(const Node& node) {
-  const auto found = node.attributes.find(std::string(AttributeName(node, "__ctx_group__")));
-  return found == node.attributes.end() ? std::string_view() : found->second;
+std::string DeviceGroup(const Node& node) {
+  return node.attributes.Find(std::string(AttributeName(node, "__ctx_group__"))).value_or("");
 }
 
 std::vector<NodeEntry> RewriteGraph(const std::vector<NodeEntry>& heads,

@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<Node>> TopologicalOrder(const std::vector<NodeEntry>
 
 /// Returns the node's attribute `ctx_group`, the name of a group of nodes on one device; empty
 /// without it.
-std::string_view DeviceGroup(const Node& node);
+std::string DeviceGroup(const Node& node);
 
 /// The part of a new graph that takes the place of a node.
 struct Replacement {

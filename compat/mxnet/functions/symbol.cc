@@ -115,7 +115,7 @@ AtomicSymbol AtomicSymbolOf(const Symbol& symbol) {
                           node.name, "\" and \"", output.node->name, "\"");
   }
   AtomicSymbol atomic{node.property->TypeString(), node.Parameters()};
-  for (const auto& [key, value] : node.attributes) {
+  for (const auto& [key, value] : node.attributes.All()) {
     atomic.parameters[graph::FileSpelling(node, key)] = value;
   }
   return atomic;
