@@ -132,6 +132,26 @@ std::shared_ptr<void> HandleTable::Get(const void* handle) const {
   ThrowNoHandle(handle);
 }
 
+void HandleTable::Replace(const void* handle, const std::shared_ptr<void>& before,
+                          std::shared_ptr<void> after) {
+  size_t index = 0;
+  uint64_t uses = 0;
+  Slot& slot = SlotOf(handle, &index, &uses);
+  bool exists = false;
+  {
+    const std::lock_guard<SlotLock> lock(LockOf(index));
+    exists = slot.object != nullptr && (slot.uses & kUsesMask) == uses;
+    // The old object is destroyed without a lock.
+    if (exists && slot.object == before) {
+      slot.object.swap(after);
+      return;
+    }
+  }
+  if (!exists) ThrowNoHandle(handle);
+  throw FailedPrecondition(kind_, " was changed by another call meanwhile; expected calls that ",
+                           "change one handle to follow each other");
+}
+
 void HandleTable::Remove(const void* handle) {
   size_t index = 0;
   uint64_t uses = 0;

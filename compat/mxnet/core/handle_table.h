@@ -17,6 +17,10 @@ namespace tessera::mxnet {
 /// often the slot was used before. A null handle, one of another kind, a pointer and a freed handle
 /// are therefore told apart from every live one.
 ///
+/// Calls hold the object that they use, so a handle may be freed meanwhile. No lock is held for
+/// longer than it takes to copy a pointer. An object that calls change either guards itself, or is
+/// replaced by another one, or is used by one call at a time (ExclusiveUse).
+///
 /// Threads: every member may be called from any thread. The child of a fork has the handles of its
 /// parent.
 class HandleTable {
@@ -32,6 +36,10 @@ class HandleTable {
   void* Add(std::shared_ptr<void> object);
   /// Returns the object of a handle. Throws Error(kInvalidArgument) for any other value.
   std::shared_ptr<void> Get(const void* handle) const;
+  /// Lets the handle stand for `after`. Throws as Get does, and Error(kFailedPrecondition) if it
+  /// does not stand for `before` any more: another call has replaced that.
+  void Replace(const void* handle, const std::shared_ptr<void>& before,
+               std::shared_ptr<void> after);
   /// Lets the object go. Throws as Get does.
   void Remove(const void* handle);
 
@@ -87,6 +95,11 @@ class Handles {
   /// Returns the object, which lives as long as the result.
   std::shared_ptr<T> Get(const void* handle) const {
     return std::static_pointer_cast<T>(table_.Get(handle));
+  }
+  /// Lets the handle stand for a new object in place of `before`, which calls that overlap go on
+  /// using. Of two calls that replace one object, the second throws Error(kFailedPrecondition).
+  void Replace(const void* handle, const std::shared_ptr<T>& before, T after) {
+    table_.Replace(handle, before, std::make_shared<T>(std::move(after)));
   }
   void Remove(const void* handle) { table_.Remove(handle); }
 

@@ -106,6 +106,30 @@ TEST(HandleTableTest, AnObjectInUseOutlivesItsHandle) {
   EXPECT_EQ(object.use_count(), 1);
 }
 
+TEST(HandleTableTest, AnObjectIsReplacedOnce) {
+  Handles<std::string> handles("a word", 1);
+  void* const handle = handles.Add("one");
+  const std::shared_ptr<std::string> before = handles.Get(handle);
+  handles.Replace(handle, before, "two");
+  EXPECT_EQ(*handles.Get(handle), "two");
+  EXPECT_EQ(*before, "one");
+  try {
+    handles.Replace(handle, before, "three");
+    ADD_FAILURE() << "an object that is no more was replaced";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition);
+  }
+  EXPECT_EQ(*handles.Get(handle), "two");
+  const std::shared_ptr<std::string> last = handles.Get(handle);
+  handles.Remove(handle);
+  try {
+    handles.Replace(handle, last, "three");
+    ADD_FAILURE() << "a freed handle got an object";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
+  }
+}
+
 TEST(HandleTableTest, ADestructorMayUseTheTable) {
   struct Owner {
     HandleTable* table;

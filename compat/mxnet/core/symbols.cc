@@ -43,10 +43,10 @@ Handles<ApiSymbol>& Symbols() {
   return *symbols;
 }
 
-Symbol SymbolOf(SymbolHandle handle) {
-  const std::shared_ptr<ApiSymbol> object = Symbols().Get(handle);
-  if (!object->atomic) return object->symbol;
-  return ApplyAtomic(*object->atomic, {}, "");
+std::shared_ptr<const Symbol> SymbolOf(SymbolHandle handle) {
+  const std::shared_ptr<const ApiSymbol> object = Symbols().Get(handle);
+  if (!object->atomic) return {object, &object->symbol};
+  return std::make_shared<const Symbol>(ApplyAtomic(*object->atomic, {}, ""));
 }
 
 SymbolHandle AddSymbol(Symbol symbol) {

@@ -2,6 +2,7 @@
 #define TESSERA_COMPAT_MXNET_CORE_SYMBOLS_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,9 @@ Symbol ApplyAtomic(const AtomicSymbol& atomic, const std::vector<Symbol>& inputs
 Symbol ComposeAtomic(const AtomicSymbol& atomic, const std::map<std::string, Symbol>& inputs,
                      const std::string& name);
 
-/// The object behind a symbol's handle. Composing changes it.
+/// The object behind a symbol's handle. It never changes: composing replaces it. Threads: as
+/// Symbol, so calls may overlap on one handle, and each uses the symbol from before or after a
+/// composition.
 struct ApiSymbol {
   Symbol symbol;
   std::optional<AtomicSymbol> atomic;  ///< until it is composed
@@ -36,8 +39,9 @@ struct ApiSymbol {
 /// The handles of symbols.
 Handles<ApiSymbol>& Symbols();
 
-/// Returns the symbol of a handle; an operator without inputs gets variables for them.
-Symbol SymbolOf(SymbolHandle handle);
+/// Returns the symbol of a handle, which is not copied; an operator without inputs gets variables
+/// for them.
+std::shared_ptr<const Symbol> SymbolOf(SymbolHandle handle);
 /// Returns a new handle.
 SymbolHandle AddSymbol(Symbol symbol);
 

@@ -53,7 +53,7 @@ ExecutorHandle BindArrays(SymbolHandle handle, Device device,
                           const std::map<std::string, Device>& groups, uint32_t count,
                           NDArrayHandle* arguments, NDArrayHandle* gradients, uint32_t* requests,
                           uint32_t num_aux, NDArrayHandle* aux_states, ExecutorHandle shared) {
-  const Symbol symbol = SymbolOf(handle);
+  const Symbol symbol = *SymbolOf(handle);
   const std::shared_ptr<Executor> shared_executor = ExecutorOrNull(shared);
   BindArguments arrays;
   arrays.arguments = ArraysOf(arguments, count, "in_args");
@@ -254,7 +254,7 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
       NDArrayHandle** in_args, NDArrayHandle** arg_grads, uint32_t* num_aux_states,               \
       NDArrayHandle** aux_states, ExecutorHandle shared_exec_handle, ExecutorHandle* out) {       \
     return ApiCall([&] {                                                                          \
-      const tessera::Symbol symbol = SymbolOf(symbol_handle);                                     \
+      const tessera::Symbol symbol = *SymbolOf(symbol_handle);                                    \
       SimpleBindCall call;                                                                        \
       call.options.shapes = ShapesOf(num_provided_arg_shapes, provided_arg_shape_names,           \
                                      provided_arg_shape_data, provided_arg_shape_idx, #function); \

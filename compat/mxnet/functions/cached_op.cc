@@ -37,7 +37,7 @@ void Create(SymbolHandle symbol, int num_flags, const char** keys, const char** 
       options.static_alloc = value == "True" || value == "true" || value == "1";
     }
   }
-  *out = CachedOps().Add(CachedOp(SymbolOf(symbol), options));
+  *out = CachedOps().Add(CachedOp(*SymbolOf(symbol), options));
 }
 
 void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
@@ -54,7 +54,7 @@ void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int*
     for (size_t i = 0; i < results.size(); ++i) {
       const std::shared_ptr<NDArray> target = Arrays().Get((*outputs)[i]);
       if (target->is_none()) {
-        *target = results[i];
+        Arrays().Replace((*outputs)[i], target, results[i]);
       } else {
         CopyFromTo(results[i], *target);
       }

@@ -177,18 +177,20 @@ void RefuseInPlaceWhileRecording(std::span<const NDArray> outputs, const Call& c
 }
 
 /// Computes into the client's arrays. Those that are none become the results.
-void ComputeInto(Call call, std::span<const std::shared_ptr<NDArray>> targets) {
+void ComputeInto(Call call, std::span<const NDArrayHandle> handles) {
+  std::vector<std::shared_ptr<NDArray>> targets;
   std::vector<NDArray> outputs;
   bool has_none = false;
-  for (const auto& target : targets) {
-    outputs.push_back(*target);
-    has_none |= target->is_none();
+  for (const NDArrayHandle handle : handles) {
+    targets.push_back(Arrays().Get(handle));
+    outputs.push_back(*targets.back());
+    has_none |= outputs.back().is_none();
   }
   if (has_none) {
     const std::vector<NDArray> made = ComputeNew(call);
     for (size_t i = 0; i < targets.size() && i < made.size(); ++i) {
       if (targets[i]->is_none()) {
-        *targets[i] = made[i];
+        Arrays().Replace(handles[i], targets[i], made[i]);
       } else {
         CopyFromTo(made[i], *targets[i]);
       }
@@ -248,11 +250,7 @@ void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, 
     *num_outputs = static_cast<int>(made.size());
     *outputs = KeepHandles(made);
   } else {
-    std::vector<std::shared_ptr<NDArray>> targets;
-    for (const NDArrayHandle handle : std::span(*outputs, static_cast<size_t>(*num_outputs))) {
-      targets.push_back(Arrays().Get(handle));
-    }
-    ComputeInto(std::move(call), targets);
+    ComputeInto(std::move(call), std::span(*outputs, static_cast<size_t>(*num_outputs)));
   }
   if (out_stypes != nullptr) *out_stypes = DenseTypes(static_cast<size_t>(*num_outputs));
 }

@@ -63,7 +63,7 @@ void InferShape(const char* function, SymbolHandle handle, bool partial, uint32_
                 const ShapeList<OutExtent, Rank, Count>& in,
                 const ShapeList<OutExtent, Rank, Count>& out,
                 const ShapeList<OutExtent, Rank, Count>& aux, int* complete) {
-  const Symbol symbol = SymbolOf(handle);
+  const Symbol symbol = *SymbolOf(handle);
   if (count != 0) NotNull(offsets, "arg_ind_ptr");
   const auto known = Known<TShape>(
       symbol, count, keys, [&](uint32_t i) { return ShapeFromApi(function, extents, offsets, i); });
@@ -86,7 +86,7 @@ void PutTypes(const std::vector<DType>& types, uint32_t* size, const int** data)
 void InferType(SymbolHandle handle, bool partial, uint32_t count, const char** keys,
                const int* types, uint32_t* in_size, const int** in_data, uint32_t* out_size,
                const int** out_data, uint32_t* aux_size, const int** aux_data, int* complete) {
-  const Symbol symbol = SymbolOf(handle);
+  const Symbol symbol = *SymbolOf(handle);
   ListOf(types, count, "arg_type_data");
   const auto known = Known<DType>(symbol, count, keys, [&](uint32_t i) {
     return types[i] < 0 ? DType::kUnknown : TypeOf(types[i]);

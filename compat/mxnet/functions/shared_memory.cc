@@ -18,11 +18,15 @@ namespace {
 
 /// Returns the descriptor of the array's memory. An array of another device moves to shared memory.
 int ShareArray(NDArrayHandle handle) {
-  const std::shared_ptr<NDArray> array = Arrays().Get(handle);
-  if (array->is_none()) throw InvalidArgument("MXNDArrayGetSharedMemHandle: there is no array");
-  if (SharedFileOf(*array) == nullptr) *array = array->Detach().Copy(Device::CpuShared());
-  array->WaitToRead();
-  return SharedFileOf(*array)->descriptor();
+  const std::shared_ptr<NDArray> before = Arrays().Get(handle);
+  NDArray array = *before;
+  if (array.is_none()) throw InvalidArgument("MXNDArrayGetSharedMemHandle: there is no array");
+  if (SharedFileOf(array) == nullptr) {
+    array = array.Detach().Copy(Device::CpuShared());
+    Arrays().Replace(handle, before, array);
+  }
+  array.WaitToRead();
+  return SharedFileOf(array)->descriptor();
 }
 
 template <typename Extent>

@@ -26,7 +26,7 @@ TESSERA_MXNET_API int MXOptimizeForBackend(
     *NotNull(new_aux_handle, "new_aux_handle") = nullptr;
     *NotNull(new_arg_names_handle, "new_arg_names_handle") = nullptr;
     *NotNull(new_aux_names_handle, "new_aux_names_handle") = nullptr;
-    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle).Copy());
+    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle)->Copy());
   });
 }
 
@@ -40,6 +40,6 @@ TESSERA_MXNET_API int MXGenBackendSubgraph(SymbolHandle sym_handle, const char* 
       throw tessera::NotFound("there is no subgraph backend \"", tessera::Excerpt(name),
                               "\", only MKLDNN, which leaves a graph as it is");
     }
-    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle).Copy());
+    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle)->Copy());
   });
 }

@@ -21,23 +21,24 @@ namespace {
 
 void Compose(SymbolHandle handle, const char* name, uint32_t num_args, const char** keys,
              SymbolHandle* args) {
-  const std::shared_ptr<ApiSymbol> object = Symbols().Get(handle);
+  const std::shared_ptr<ApiSymbol> before = Symbols().Get(handle);
   std::vector<Symbol> inputs;
   for (const SymbolHandle input : ListOf(args, num_args, "args")) {
-    inputs.push_back(SymbolOf(input));
+    inputs.push_back(*SymbolOf(input));
   }
   const std::string text = name == nullptr ? "" : name;
+  Symbol composed;
   if (keys == nullptr) {
-    object->symbol = object->atomic ? ApplyAtomic(*object->atomic, inputs, text)
-                                    : object->symbol.ComposeInOrder(inputs, text);
+    composed = before->atomic ? ApplyAtomic(*before->atomic, inputs, text)
+                              : before->symbol.ComposeInOrder(inputs, text);
   } else {
     std::map<std::string, Symbol> named;
     const std::vector<std::string> names = TextsOf(keys, num_args, "keys");
     for (size_t i = 0; i < names.size(); ++i) named[names[i]] = inputs[i];
-    object->symbol = object->atomic ? ComposeAtomic(*object->atomic, named, text)
-                                    : object->symbol.Compose(named, text);
+    composed = before->atomic ? ComposeAtomic(*before->atomic, named, text)
+                              : before->symbol.Compose(named, text);
   }
-  object->atomic.reset();
+  Symbols().Replace(handle, before, {.symbol = std::move(composed), .atomic = std::nullopt});
 }
 
 /// Returns a list of pairs as clients read it: keys and values in turns.
@@ -68,17 +69,22 @@ Symbol WithoutAmpCasts(const Symbol& symbol) {
       }));
 }
 
-void SetAttribute(SymbolHandle handle, const char* key, const char* value) {
-  const std::shared_ptr<ApiSymbol> object = Symbols().Get(handle);
-  NotNull(key, "key");
-  NotNull(value, "value");
-  if (!object->atomic) {
-    object->symbol.SetAttribute(key, value);
+void SetAttributes(SymbolHandle handle, uint32_t count, const char* const* keys,
+                   const char* const* values) {
+  const std::shared_ptr<ApiSymbol> before = Symbols().Get(handle);
+  const std::vector<std::string> names = TextsOf(keys, count, "keys");
+  const std::vector<std::string> texts = TextsOf(values, count, "vals");
+  if (!before->atomic) {
+    Symbol symbol = before->symbol;
+    for (size_t i = 0; i < names.size(); ++i) symbol.SetAttribute(names[i], texts[i]);
     return;
   }
-  std::string name = key;
-  if (!name.starts_with("__")) name = "__" + name + "__";
-  object->atomic->parameters[name] = value;
+  ApiSymbol after = *before;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool is_marked = names[i].starts_with("__");
+    after.atomic->parameters[is_marked ? names[i] : "__" + names[i] + "__"] = texts[i];
+  }
+  Symbols().Replace(handle, before, std::move(after));
 }
 
 // NNVM's numbers for kinds of variables. Any other one stands for aux states.
@@ -148,7 +154,7 @@ TESSERA_MXNET_API int MXSymbolCreateGroup(uint32_t num_symbols, SymbolHandle* sy
   return ApiCall([&] {
     std::vector<Symbol> parts;
     for (const SymbolHandle part : ListOf(symbols, num_symbols, "symbols")) {
-      parts.push_back(SymbolOf(part));
+      parts.push_back(*SymbolOf(part));
     }
     NotNull(out, "out");
     *out = AddSymbol(Symbol::CreateGroup(parts));
@@ -168,13 +174,13 @@ TESSERA_MXNET_API int MXSymbolCreateFromJSON(const char* json, SymbolHandle* out
 }
 
 TESSERA_MXNET_API int MXSymbolSaveToFile(SymbolHandle symbol, const char* fname) {
-  return ApiCall([&] { SymbolOf(symbol).Save(NotNull(fname, "fname"), NumpyShape()); });
+  return ApiCall([&] { SymbolOf(symbol)->Save(NotNull(fname, "fname"), NumpyShape()); });
 }
 
 TESSERA_MXNET_API int MXSymbolSaveToJSON(SymbolHandle symbol, const char** out_json) {
   return ApiCall([&] {
     *NotNull(out_json, "out_json") =
-        Results::OfThread().Keep(SymbolOf(symbol).ToJson(NumpyShape()));
+        Results::OfThread().Keep(SymbolOf(symbol)->ToJson(NumpyShape()));
   });
 }
 
@@ -187,7 +193,7 @@ TESSERA_MXNET_API int NNSymbolFree(SymbolHandle symbol) { return MXSymbolFree(sy
 TESSERA_MXNET_API int MXSymbolCopy(SymbolHandle symbol, SymbolHandle* out) {
   return ApiCall([&] {
     NotNull(out, "out");
-    *out = AddSymbol(SymbolOf(symbol).Copy());
+    *out = AddSymbol(SymbolOf(symbol)->Copy());
   });
 }
 
@@ -200,71 +206,68 @@ TESSERA_MXNET_API int MXShallowCopySymbol(SymbolHandle src, SymbolHandle* out) {
 
 TESSERA_MXNET_API int MXSymbolPrint(SymbolHandle symbol, const char** out_str) {
   return ApiCall(
-      [&] { *NotNull(out_str, "out_str") = Results::OfThread().Keep(SymbolOf(symbol).ToJson()); });
+      [&] { *NotNull(out_str, "out_str") = Results::OfThread().Keep(SymbolOf(symbol)->ToJson()); });
 }
 
 TESSERA_MXNET_API int MXSymbolGetName(SymbolHandle symbol, const char** out, int* success) {
   return ApiCall([&] {
-    const Symbol graph = SymbolOf(symbol);
-    *NotNull(success, "success") = graph.num_outputs() == 1;
-    *NotNull(out, "out") =
-        graph.num_outputs() == 1 ? Results::OfThread().Keep(graph.name()) : nullptr;
+    const std::shared_ptr<const Symbol> graph = SymbolOf(symbol);
+    const bool has_name = graph->num_outputs() == 1;
+    *NotNull(success, "success") = has_name;
+    *NotNull(out, "out") = has_name ? Results::OfThread().Keep(graph->name()) : nullptr;
   });
 }
 
 TESSERA_MXNET_API int MXSymbolGetAttr(SymbolHandle symbol, const char* key, const char** out,
                                       int* success) {
   return ApiCall([&] {
-    const auto found = SymbolOf(symbol).GetAttribute(NotNull(key, "key"));
+    const auto found = SymbolOf(symbol)->GetAttribute(NotNull(key, "key"));
     *NotNull(success, "success") = found.has_value();
     *NotNull(out, "out") = found ? Results::OfThread().Keep(*found) : nullptr;
   });
 }
 
 TESSERA_MXNET_API int MXSymbolSetAttr(SymbolHandle symbol, const char* key, const char* value) {
-  return ApiCall([&] { SetAttribute(symbol, key, value); });
+  return ApiCall([&] { SetAttributes(symbol, 1, &key, &value); });
 }
 
 TESSERA_MXNET_API int MXSymbolSetAttrs(SymbolHandle symbol, uint32_t num_param, const char** keys,
                                        const char** vals) {
-  return ApiCall([&] {
-    ListOf(keys, num_param, "keys");
-    ListOf(vals, num_param, "vals");
-    for (uint32_t i = 0; i < num_param; ++i) SetAttribute(symbol, keys[i], vals[i]);
-  });
+  return ApiCall([&] { SetAttributes(symbol, num_param, keys, vals); });
 }
 
 TESSERA_MXNET_API int MXSymbolListAttr(SymbolHandle symbol, uint32_t* out_size, const char*** out) {
   return ApiCall([&] {
-    *NotNull(out, "out") = KeepPairs(SymbolOf(symbol).ListAttributesRecursive(), out_size);
+    *NotNull(out, "out") = KeepPairs(SymbolOf(symbol)->ListAttributesRecursive(), out_size);
   });
 }
 
 TESSERA_MXNET_API int MXSymbolListAttrShallow(SymbolHandle symbol, uint32_t* out_size,
                                               const char*** out) {
   return ApiCall(
-      [&] { *NotNull(out, "out") = KeepPairs(SymbolOf(symbol).ListAttributes(), out_size); });
+      [&] { *NotNull(out, "out") = KeepPairs(SymbolOf(symbol)->ListAttributes(), out_size); });
 }
 
 TESSERA_MXNET_API int MXSymbolListArguments(SymbolHandle symbol, uint32_t* out_size,
                                             const char*** out_str_array) {
-  return ApiCall([&] { KeepTexts(SymbolOf(symbol).ListArguments(), out_size, out_str_array); });
+  return ApiCall([&] { KeepTexts(SymbolOf(symbol)->ListArguments(), out_size, out_str_array); });
 }
 
 TESSERA_MXNET_API int MXSymbolListOutputs(SymbolHandle symbol, uint32_t* out_size,
                                           const char*** out_str_array) {
-  return ApiCall([&] { KeepTexts(SymbolOf(symbol).ListOutputs(), out_size, out_str_array); });
+  return ApiCall([&] { KeepTexts(SymbolOf(symbol)->ListOutputs(), out_size, out_str_array); });
 }
 
 TESSERA_MXNET_API int MXSymbolListAuxiliaryStates(SymbolHandle symbol, uint32_t* out_size,
                                                   const char*** out_str_array) {
   return ApiCall(
-      [&] { KeepTexts(SymbolOf(symbol).ListAuxiliaryStates(), out_size, out_str_array); });
+      [&] { KeepTexts(SymbolOf(symbol)->ListAuxiliaryStates(), out_size, out_str_array); });
 }
 
 TESSERA_MXNET_API int NNSymbolListInputNames(SymbolHandle symbol, int option, uint32_t* out_size,
                                              const char*** out_str_array) {
-  return ApiCall([&] { KeepTexts(InputNames(SymbolOf(symbol), option), out_size, out_str_array); });
+  return ApiCall(
+      [&] { KeepTexts(InputNames(*SymbolOf(symbol), option), out_size, out_str_array); });
 }
 
 TESSERA_MXNET_API int NNSymbolListInputVariables(SymbolHandle symbol, int option,
@@ -272,7 +275,7 @@ TESSERA_MXNET_API int NNSymbolListInputVariables(SymbolHandle symbol, int option
   return ApiCall([&] {
     NotNull(out_size, "out_size");
     NotNull(out_sym_array, "out_sym_array");
-    std::vector<SymbolHandle> handles = AddInputs(SymbolOf(symbol), option);
+    std::vector<SymbolHandle> handles = AddInputs(*SymbolOf(symbol), option);
     *out_size = static_cast<uint32_t>(handles.size());
     *out_sym_array = Results::OfThread().Keep(std::move(handles));
   });
@@ -280,28 +283,28 @@ TESSERA_MXNET_API int NNSymbolListInputVariables(SymbolHandle symbol, int option
 
 TESSERA_MXNET_API int MXSymbolGetNumOutputs(SymbolHandle symbol, uint32_t* output_count) {
   return ApiCall([&] {
-    *NotNull(output_count, "output_count") = static_cast<uint32_t>(SymbolOf(symbol).num_outputs());
+    *NotNull(output_count, "output_count") = static_cast<uint32_t>(SymbolOf(symbol)->num_outputs());
   });
 }
 
 TESSERA_MXNET_API int MXSymbolGetInternals(SymbolHandle symbol, SymbolHandle* out) {
   return ApiCall([&] {
     NotNull(out, "out");
-    *out = AddSymbol(SymbolOf(symbol).GetInternals());
+    *out = AddSymbol(SymbolOf(symbol)->GetInternals());
   });
 }
 
 TESSERA_MXNET_API int MXSymbolGetChildren(SymbolHandle symbol, SymbolHandle* out) {
   return ApiCall([&] {
     NotNull(out, "out");
-    *out = AddSymbol(SymbolOf(symbol).GetChildren());
+    *out = AddSymbol(SymbolOf(symbol)->GetChildren());
   });
 }
 
 TESSERA_MXNET_API int MXSymbolGetInputSymbols(SymbolHandle sym, SymbolHandle** inputs,
                                               int* input_size) {
   return ApiCall([&] {
-    std::vector<SymbolHandle> handles = AddInputs(SymbolOf(sym), kAllInputs);
+    std::vector<SymbolHandle> handles = AddInputs(*SymbolOf(sym), kAllInputs);
     *NotNull(input_size, "input_size") = static_cast<int>(handles.size());
     *NotNull(inputs, "inputs") = Results::OfThread().Keep(std::move(handles));
   });
@@ -309,7 +312,7 @@ TESSERA_MXNET_API int MXSymbolGetInputSymbols(SymbolHandle sym, SymbolHandle** i
 
 TESSERA_MXNET_API int MXSymbolGetOutput(SymbolHandle symbol, uint32_t index, SymbolHandle* out) {
   return ApiCall(
-      [&] { *NotNull(out, "out") = AddSymbol(SymbolOf(symbol)[static_cast<int>(index)]); });
+      [&] { *NotNull(out, "out") = AddSymbol((*SymbolOf(symbol))[static_cast<int>(index)]); });
 }
 
 TESSERA_MXNET_API int MXSymbolCompose(SymbolHandle sym, const char* name, uint32_t num_args,
@@ -320,13 +323,13 @@ TESSERA_MXNET_API int MXSymbolCompose(SymbolHandle sym, const char* name, uint32
 TESSERA_MXNET_API int MXSymbolGrad(SymbolHandle sym, uint32_t num_wrt, const char** wrt,
                                    SymbolHandle* out) {
   return ApiCall(
-      [&] { *NotNull(out, "out") = AddSymbol(SymbolOf(sym).Grad(TextsOf(wrt, num_wrt, "wrt"))); });
+      [&] { *NotNull(out, "out") = AddSymbol(SymbolOf(sym)->Grad(TextsOf(wrt, num_wrt, "wrt"))); });
 }
 
 TESSERA_MXNET_API int MXSymbolRemoveAmpCast(SymbolHandle sym_handle, SymbolHandle* ret_sym_handle) {
   return ApiCall([&] {
     NotNull(ret_sym_handle, "ret_sym_handle");
-    *ret_sym_handle = AddSymbol(WithoutAmpCasts(SymbolOf(sym_handle)));
+    *ret_sym_handle = AddSymbol(WithoutAmpCasts(*SymbolOf(sym_handle)));
   });
 }
 
@@ -334,6 +337,7 @@ TESSERA_MXNET_API int MXGenAtomicSymbolFromSymbol(SymbolHandle sym_handle,
                                                   SymbolHandle* ret_sym_handle) {
   return ApiCall([&] {
     NotNull(ret_sym_handle, "ret_sym_handle");
-    *ret_sym_handle = Symbols().Add({.symbol = {}, .atomic = AtomicSymbolOf(SymbolOf(sym_handle))});
+    *ret_sym_handle =
+        Symbols().Add({.symbol = {}, .atomic = AtomicSymbolOf(*SymbolOf(sym_handle))});
   });
 }
