@@ -23,3 +23,12 @@ def test_programs_end_with_work_and_callbacks_pending(run):
         assert "Fatal" not in result.stderr, said
         if how == "shutdown":
             assert result.stdout.split("\n")[1] == "(256, 256) 3.0", said
+
+
+# MXNet's own library without CUDA prints an error.
+@pytest.mark.ours
+def test_what_could_not_be_created_is_freed_in_silence(run):
+    result = run(os.path.join(HERE, "rtc_program.py"))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("refused: MXRtcCudaModuleCreate"), result.stdout
+    assert "Exception ignored" not in result.stderr, result.stderr

@@ -33,10 +33,7 @@ TESSERA_UNSUPPORTED(MXRemoveSubgraphPropertyOpNamesV2)
 TESSERA_UNSUPPORTED(MXRtcCreate)
 TESSERA_UNSUPPORTED(MXRtcCudaKernelCall)
 TESSERA_UNSUPPORTED(MXRtcCudaKernelCreate)
-TESSERA_UNSUPPORTED(MXRtcCudaKernelFree)
 TESSERA_UNSUPPORTED(MXRtcCudaModuleCreate)
-TESSERA_UNSUPPORTED(MXRtcCudaModuleFree)
-TESSERA_UNSUPPORTED(MXRtcFree)
 TESSERA_UNSUPPORTED(MXRtcPush)
 TESSERA_UNSUPPORTED(MXSetCalibTableToQuantizedSymbol)
 TESSERA_UNSUPPORTED(MXSetSubgraphPropertyOpNames)
@@ -52,3 +49,17 @@ TESSERA_UNSUPPORTED(NNGraphSetJSONAttr)
 TESSERA_UNSUPPORTED(NNGraphSetNodeEntryListAttr_)
 
 #undef TESSERA_UNSUPPORTED
+
+// Python's objects free the null handle of what could not be created.
+#define TESSERA_FREE_OF_UNSUPPORTED(name)                                               \
+  TESSERA_MXNET_API int name(void* handle) {                                            \
+    return ApiCall([&] {                                                                \
+      if (handle != nullptr) throw tessera::Unimplemented(#name " is not implemented"); \
+    });                                                                                 \
+  }
+
+TESSERA_FREE_OF_UNSUPPORTED(MXRtcCudaKernelFree)
+TESSERA_FREE_OF_UNSUPPORTED(MXRtcCudaModuleFree)
+TESSERA_FREE_OF_UNSUPPORTED(MXRtcFree)
+
+#undef TESSERA_FREE_OF_UNSUPPORTED

@@ -473,7 +473,10 @@ int MXLoadLib(...);
 int MXLoadTVMOp(...);
 int MXQuantizeSymbol(...);
 int MXRtcCreate(...);
+int MXRtcCudaKernelFree(void* handle);
 int MXRtcCudaModuleCreate(...);
+int MXRtcCudaModuleFree(void* handle);
+int MXRtcFree(void* handle);
 int NNGraphCreate(...);
 }
 
@@ -486,6 +489,15 @@ TEST(WrongPointersTest, FunctionsThatAreNotImplementedNameThemselves) {
   EXPECT_EQ(ErrorOf(MXRtcCreate(nullptr)), "MXRtcCreate is not implemented");
   EXPECT_EQ(ErrorOf(MXRtcCudaModuleCreate("")), "MXRtcCudaModuleCreate is not implemented");
   EXPECT_EQ(ErrorOf(NNGraphCreate(nullptr, nullptr)), "NNGraphCreate is not implemented");
+}
+
+// Python frees the object that it could not create, and would print an error.
+TEST(WrongPointersTest, AKernelThatWasNotCreatedMayBeFreed) {
+  for (int (*const free)(void*) : {MXRtcFree, MXRtcCudaKernelFree, MXRtcCudaModuleFree}) {
+    EXPECT_EQ(free(nullptr), 0);
+  }
+  int other = 0;
+  EXPECT_EQ(ErrorOf(MXRtcFree(&other)), "MXRtcFree is not implemented");
 }
 
 TEST(WrongPointersTest, OperatorsThatAreNotImplementedNameThemselves) {
