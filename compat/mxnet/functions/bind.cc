@@ -1,6 +1,7 @@
 // Executors that are bound. Functions of MXNet's C API; see types.h.
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -44,17 +45,35 @@ OpReqType RequestOf(const std::string& text) {
   throw InvalidArgument("\"", text, "\" is no gradient request, expected null, write or add");
 }
 
-/// Returns the executor of a handle, or null for a null handle.
-std::shared_ptr<Executor> ExecutorOrNull(ExecutorHandle handle) {
-  return handle == nullptr ? nullptr : Executors().Get(handle)->executor();
-}
+/// An executor whose memory a new one shares, or none for a null handle. No other call runs it
+/// meanwhile.
+class SharedExecutor {
+ public:
+  explicit SharedExecutor(ExecutorHandle handle) {
+    if (handle == nullptr) return;
+    shared_ = Executors().Get(handle);
+    use_.emplace(shared_->Use());
+  }
+
+  const Executor* executor() const {
+    return shared_ == nullptr ? nullptr : shared_->executor().get();
+  }
+  /// Returns the handle of a new executor.
+  ExecutorHandle Add(const Symbol& symbol, std::shared_ptr<Executor> executor) const {
+    return Executors().Add(ApiExecutor(symbol, std::move(executor), shared_.get()));
+  }
+
+ private:
+  std::shared_ptr<ApiExecutor> shared_;
+  std::optional<ExclusiveUse> use_;
+};
 
 ExecutorHandle BindArrays(SymbolHandle handle, Device device,
                           const std::map<std::string, Device>& groups, uint32_t count,
                           NDArrayHandle* arguments, NDArrayHandle* gradients, uint32_t* requests,
                           uint32_t num_aux, NDArrayHandle* aux_states, ExecutorHandle shared) {
   const Symbol symbol = *SymbolOf(handle);
-  const std::shared_ptr<Executor> shared_executor = ExecutorOrNull(shared);
+  const SharedExecutor shared_executor(shared);
   BindArguments arrays;
   arrays.arguments = ArraysOf(arguments, count, "in_args");
   if (gradients != nullptr) {
@@ -67,8 +86,8 @@ ExecutorHandle BindArrays(SymbolHandle handle, Device device,
   }
   arrays.aux_states = ArraysOf(aux_states, num_aux, "aux_states");
   arrays.group2ctx = groups;
-  arrays.shared_executor = shared_executor.get();
-  return Executors().Add(ApiExecutor(symbol, Bind(symbol, device, arrays)));
+  arrays.shared_executor = shared_executor.executor();
+  return shared_executor.Add(symbol, Bind(symbol, device, arrays));
 }
 
 /// Arrays that executors of different shapes share by name.
@@ -108,7 +127,7 @@ class SharedBuffer {
 struct SimpleBindCall {
   SimpleBindOptions options;
   std::vector<std::string> shared_arguments;
-  std::shared_ptr<Executor> shared_executor;
+  const SharedExecutor& shared_executor;
 };
 
 /// Sets the gradient requests. Arguments that are not named have no gradient.
@@ -148,8 +167,8 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
   if (!buffer->is_used()) return bind();
   const std::set<std::string_view> shared(call.shared_arguments.begin(),
                                           call.shared_arguments.end());
-  if (call.shared_executor != nullptr) {
-    options.shared_executor = call.shared_executor.get();
+  if (call.shared_executor.executor() != nullptr) {
+    options.shared_executor = call.shared_executor.executor();
     for (const std::string& input : symbol.ListInputs()) {
       if (shared.contains(input)) options.shared_arguments.push_back(input);
     }
@@ -255,7 +274,8 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
       NDArrayHandle** aux_states, ExecutorHandle shared_exec_handle, ExecutorHandle* out) {       \
     return ApiCall([&] {                                                                          \
       const tessera::Symbol symbol = *SymbolOf(symbol_handle);                                    \
-      SimpleBindCall call;                                                                        \
+      const SharedExecutor shared_executor(shared_exec_handle);                                   \
+      SimpleBindCall call = {{}, {}, shared_executor};                                            \
       call.options.shapes = ShapesOf(num_provided_arg_shapes, provided_arg_shape_names,           \
                                      provided_arg_shape_data, provided_arg_shape_idx, #function); \
       const auto type_names =                                                                     \
@@ -268,7 +288,6 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
                   provided_grad_req_types, &call.options);                                        \
       call.shared_arguments =                                                                     \
           TextsOf(shared_arg_name_list, num_shared_arg_names, "shared_arg_name_list");            \
-      call.shared_executor = ExecutorOrNull(shared_exec_handle);                                  \
       call.options.group2ctx = Groups(num_g2c_keys, g2c_keys, g2c_dev_types, g2c_dev_ids);        \
       SharedBuffer buffer(*NotNull(shared_buffer_len, "shared_buffer_len"),                       \
                           shared_buffer_name_list, shared_buffer_handle_list);                    \
@@ -287,6 +306,7 @@ void FinishSimpleBind(const Symbol& symbol, Device device, SimpleBindCall call,
                       NDArrayHandle** arguments, NDArrayHandle** gradients, uint32_t* num_aux,
                       NDArrayHandle** aux_states, ExecutorHandle* out) {
   NotNull(out, "out");
+  const SharedExecutor& shared_executor = call.shared_executor;
   const std::shared_ptr<Executor> executor = BindSimply(symbol, device, std::move(call), buffer);
   PutArrays(*executor, num_arguments, arguments, gradients, num_aux, aux_states);
   if (buffer->is_used()) {
@@ -302,7 +322,8 @@ void FinishSimpleBind(const Symbol& symbol, Device device, SimpleBindCall call,
     NotNull(buffer_handles, "updated_shared_buffer_handle_list");
     *buffer_handles = KeepHandles(arrays);
   }
-  *out = Executors().Add(ApiExecutor(symbol, executor));
+  *out = buffer->is_used() ? shared_executor.Add(symbol, executor)
+                           : Executors().Add(ApiExecutor(symbol, executor));
 }
 
 template <typename Extent>

@@ -56,12 +56,25 @@ Handles<ApiExecutor>& Executors() {
   return *executors;
 }
 
-ApiExecutor::ApiExecutor(Symbol symbol, std::shared_ptr<Executor> executor)
+ApiExecutor::ApiExecutor(Symbol symbol, std::shared_ptr<Executor> executor,
+                         const ApiExecutor* shared)
     : symbol_(std::move(symbol)),
       executor_(std::move(executor)),
+      in_use_(shared == nullptr ? std::make_shared<std::atomic<bool>>(false) : shared->in_use_),
       merges_(MergesCommonSubexpressions()) {}
 
+ExclusiveUse ApiExecutor::Use() const {
+  return ExclusiveUse(in_use_.get(),
+                      "the Executor, or one that shares its memory, runs in another call; expected "
+                      "calls that follow each other, or an executor for each thread");
+}
+
 void ApiExecutor::Forward(bool is_train) {
+  const ExclusiveUse use = Use();
+  Run(is_train);
+}
+
+void ApiExecutor::Run(bool is_train) {
   results_ = Results::kNone;
   executor_->Forward(is_train);
   results_ = Results::kKept;
@@ -69,12 +82,13 @@ void ApiExecutor::Forward(bool is_train) {
 }
 
 void ApiExecutor::Backward(std::vector<NDArray> head_grads) {
+  const ExclusiveUse use = Use();
   const size_t num_outputs = executor_->outputs().size();
   if (head_grads.size() > num_outputs) head_grads.resize(num_outputs);
   if (results_ == Results::kNone) {
-    Forward(/*is_train=*/true);
+    Run(/*is_train=*/true);
   } else if (results_ == Results::kUsed && IsRepeatable(symbol_)) {
-    Forward(last_is_train_);
+    Run(last_is_train_);
   }
   executor_->Backward(head_grads);
   results_ = Results::kUsed;
@@ -83,7 +97,8 @@ void ApiExecutor::Backward(std::vector<NDArray> head_grads) {
 ApiExecutor ApiExecutor::Reshape(ReshapeOptions options) const {
   IgnoredNames ignored(symbol_);
   ignored.RemoveFrom(&options.shapes);
-  return ApiExecutor(symbol_, ignored.Run([&] { return executor_->Reshape(options); }));
+  const ExclusiveUse use = Use();
+  return ApiExecutor(symbol_, ignored.Run([&] { return executor_->Reshape(options); }), this);
 }
 
 Symbol ApiExecutor::OptimizedSymbol() const {
@@ -91,6 +106,7 @@ Symbol ApiExecutor::OptimizedSymbol() const {
 }
 
 void ApiExecutor::SetMonitor(const MonitorCallback& monitor, bool monitor_all) {
+  const ExclusiveUse use = Use();
   if (monitor == nullptr || !monitor_all) {
     executor_->SetMonitorCallback(monitor, monitor_all);
     return;

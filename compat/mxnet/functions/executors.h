@@ -1,9 +1,11 @@
 #ifndef TESSERA_COMPAT_MXNET_FUNCTIONS_EXECUTORS_H_
 #define TESSERA_COMPAT_MXNET_FUNCTIONS_EXECUTORS_H_
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "tessera/compat/mxnet/core/exclusive_use.h"
 #include "tessera/compat/mxnet/core/handle_table.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
@@ -11,12 +13,21 @@
 namespace tessera::mxnet {
 
 /// The object behind an executor's handle: an executor that may be called in any order, as MXNet's
-/// may. Threads: as Executor.
+/// may.
+///
+/// Threads: one call at a time runs an executor, or one of those that share its memory, sets a
+/// monitor or makes another executor that shares the memory; a call that overlaps with it, or that
+/// its monitor makes, throws Error(kFailedPrecondition) and changes nothing. Other calls, such as
+/// those that return its arrays, may overlap with everything.
 class ApiExecutor {
  public:
-  ApiExecutor(Symbol symbol, std::shared_ptr<Executor> executor);
+  /// `shared` is an executor whose memory this one shares, or null.
+  ApiExecutor(Symbol symbol, std::shared_ptr<Executor> executor,
+              const ApiExecutor* shared = nullptr);
 
   const std::shared_ptr<Executor>& executor() const { return executor_; }
+  /// Returns the right to make an executor that shares the memory. Throws as the other calls do.
+  ExclusiveUse Use() const;
 
   void Forward(bool is_train);
   /// Runs the executor's Backward. Before the first Forward it runs that in training mode; after
@@ -37,9 +48,12 @@ class ApiExecutor {
  private:
   enum class Results { kNone, kKept, kUsed };
 
+  void Run(bool is_train);
+
   Symbol symbol_;
   std::shared_ptr<Executor> executor_;
-  bool merges_;  // see OptimizedSymbol
+  std::shared_ptr<std::atomic<bool>> in_use_;  // of all executors that share memory
+  bool merges_;                                // see OptimizedSymbol
   Results results_ = Results::kNone;
   bool last_is_train_ = true;
 };

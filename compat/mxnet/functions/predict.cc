@@ -13,6 +13,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/compat/mxnet/core/exclusive_use.h"
 #include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/ndarray/serialization.h"
 #include "tessera/symbol/executor.h"
@@ -33,45 +34,38 @@ struct Network {
   std::map<std::string, DType> types = {};  ///< of inputs; float32 by default
 };
 
-/// A network bound to inputs of fixed shapes.
+/// A network bound to inputs of fixed shapes. Threads: one call at a time runs it or sets its
+/// monitor; a call that overlaps with it, or that the monitor makes, throws
+/// Error(kFailedPrecondition). Other calls may overlap with everything.
 class Predictor {
  public:
   Predictor(std::shared_ptr<const Network> network, const std::map<std::string, TShape>& shapes);
 
   const std::shared_ptr<const Network>& network() const { return network_; }
   void SetInput(const std::string& name, const void* data, uint32_t size);
-  void Forward() { Running(this).executor().Forward(/*is_train=*/false); }
+  void Forward() {
+    const ExclusiveUse use = Use();
+    executor_->Forward(/*is_train=*/false);
+  }
   int PartialForward(int step) {
-    return Running(this).executor().PartialForward(/*is_train=*/false, step);
+    const ExclusiveUse use = Use();
+    return executor_->PartialForward(/*is_train=*/false, step);
   }
   void SetMonitor(PredictMonitor monitor, void* data, bool monitor_all);
   const NDArray& output(uint32_t index) const;
 
  private:
-  /// The right to call the executor, which one thread at a time may do, and no monitor.
-  class Running {
-   public:
-    explicit Running(Predictor* predictor) : predictor_(*predictor) {
-      if (predictor_.is_running_.exchange(true, std::memory_order_acquire)) {
-        throw FailedPrecondition(
-            "the predictor runs in another call; expected a predictor for each thread, as "
-            "MXPredCreateMultiThread makes them");
-      }
-    }
-    ~Running() { predictor_.is_running_.store(false, std::memory_order_release); }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-
-    Executor& executor() const { return *predictor_.executor_; }
-
-   private:
-    Predictor& predictor_;
-  };
+  /// Returns the right to call the executor.
+  ExclusiveUse Use() {
+    return ExclusiveUse(&is_running_,
+                        "the predictor runs in another call; expected a predictor for each thread, "
+                        "as MXPredCreateMultiThread makes them");
+  }
 
   const std::shared_ptr<const Network> network_;
   std::unique_ptr<Executor> executor_;
   std::map<std::string, NDArray> arguments_;
-  std::atomic<bool> is_running_{false};  // acquire and release: calls follow each other
+  std::atomic<bool> is_running_{false};
 };
 
 Handles<Predictor>& Predictors() {
@@ -163,7 +157,8 @@ void Predictor::SetMonitor(PredictMonitor monitor, void* data, bool monitor_all)
       if (scope.allowed()) monitor(name.c_str(), Arrays().Add(array), data);
     };
   }
-  Running(this).executor().SetMonitorCallback(std::move(callback), monitor_all);
+  const ExclusiveUse use = Use();
+  executor_->SetMonitorCallback(std::move(callback), monitor_all);
 }
 
 /// Reads a file of parameters, whose names begin with "arg:" or "aux:".

@@ -4,6 +4,7 @@
 #include <barrier>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,9 @@
 namespace tessera::mxnet {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kThreads = 4;
 constexpr int kRounds = 30;
@@ -131,6 +134,151 @@ TEST(ThreadsTest, OneSymbolInAllThreads) {
       EXPECT_EQ(names[1], name + "_weight");
     }
   });
+}
+
+TEST(ThreadsTest, OneHandleIsComposedInAllThreads) {
+  void* relu = nullptr;
+  Check(NNGetOpHandle("relu", &relu));
+  std::atomic<int> composed{0};
+  for (int round = 0; round < kRounds; ++round) {
+    SymbolHandle handle = nullptr;
+    Check(MXSymbolCreateAtomicSymbol(relu, 0, nullptr, nullptr, &handle));
+    const Owned symbol(handle, MXSymbolFree);
+    InThreads([&](int t) {
+      const Owned x = MakeVariable("x_" + std::to_string(t));
+      SymbolHandle inputs[] = {x.get()};
+      if (MXSymbolCompose(handle, "relu", 1, nullptr, inputs) == 0) {
+        ++composed;
+      } else {
+        EXPECT_THAT(MXGetLastError(), HasSubstr("changed by another call"));
+      }
+      // Other calls see one of the symbols.
+      uint32_t count = 0;
+      const char** names = nullptr;
+      Check(MXSymbolListArguments(handle, &count, &names));
+      ASSERT_EQ(count, 1u);
+      EXPECT_THAT(names[0], StartsWith("x_"));
+    });
+  }
+  EXPECT_GE(composed.load(), kRounds);
+}
+
+TEST(ThreadsTest, AttributesAreSetWhileOthersReadThem) {
+  const Owned x = MakeVariable("x");
+  const Owned net = Apply("relu", "relu", {x.get()});
+  InThreads([&](int t) {
+    const std::string key = "key_" + std::to_string(t);
+    for (int i = 0; i < kRounds; ++i) {
+      const std::string value = std::to_string(i);
+      Check(MXSymbolSetAttr(x.get(), key.c_str(), value.c_str()));
+      Check(MXSymbolSetAttr(net.get(), key.c_str(), value.c_str()));
+      uint32_t size = 0;
+      const char** texts = nullptr;
+      Check(MXSymbolListAttr(net.get(), &size, &texts));
+      std::map<std::string, std::string> listed;
+      for (uint32_t k = 0; k < size; ++k) listed[texts[2 * k]] = texts[2 * k + 1];
+      EXPECT_EQ(listed.at("x$" + key), value);
+      // A composition gives its variables attributes, and a file has all of them.
+      const Owned norm =
+          Apply("BatchNorm", "norm", {net.get()}, {{"__lr_mult__", "2"}, {"gamma_wd_mult", "3"}});
+      const char* json = nullptr;
+      Check(MXSymbolSaveToJSON(norm.get(), &json));
+      EXPECT_THAT(json, HasSubstr("\"" + key + "\": \"" + value + "\""));
+    }
+  });
+}
+
+/// Returns an executor of relu(x) on an array, which shares the memory of another one unless that
+/// is null.
+Owned BindRelu(NDArrayHandle x, NDArrayHandle gradient, ExecutorHandle shared) {
+  const Owned variable = MakeVariable("x");
+  const Owned relu = Apply("relu", "relu", {variable.get()});
+  const Owned net = Apply("relu", "net", {relu.get()});
+  NDArrayHandle arguments[] = {x}, gradients[] = {gradient};
+  uint32_t requests[] = {1};
+  ExecutorHandle handle = nullptr;
+  Check(MXExecutorBindEX(net.get(), 1, 0, 0, nullptr, nullptr, nullptr, 1, arguments, gradients,
+                         requests, 0, nullptr, shared, &handle));
+  return {handle, MXExecutorFree};
+}
+
+std::vector<float> OutputOf(ExecutorHandle executor) {
+  uint32_t count = 0;
+  NDArrayHandle* outputs = nullptr;
+  Check(MXExecutorOutputs(executor, &count, &outputs));
+  const Owned output(outputs[0], MXNDArrayFree);
+  return ValuesOf(output.get());
+}
+
+TEST(ThreadsTest, AnExecutorRunsInOneThreadAtATime) {
+  const Owned x = MakeArray(Filled(8, 3), {8}), gradient = MakeArray(Filled(8, 0), {8});
+  const Owned head = MakeArray(Filled(8, 2), {8});
+  const Owned executor = BindRelu(x.get(), gradient.get(), nullptr);
+  const Owned other = BindRelu(x.get(), gradient.get(), executor.get());
+  std::atomic<int> run{0};
+  InThreads([&](int t) {
+    // Executors that share memory count as one.
+    ExecutorHandle const used = t % 2 == 0 ? executor.get() : other.get();
+    for (int i = 0; i < kRounds; ++i) {
+      NDArrayHandle heads[] = {head.get()};
+      const int status =
+          i % 2 == 0 ? MXExecutorForward(used, 1) : MXExecutorBackward(used, 1, heads);
+      if (status == 0) {
+        ++run;
+      } else {
+        EXPECT_THAT(MXGetLastError(), AnyOf(HasSubstr("runs in another call"),
+                                            HasSubstr("shares the memory has run since")));
+      }
+      EXPECT_EQ(OutputOf(used).size(), 8u);
+      const char* text = nullptr;
+      Check(MXExecutorPrint(used, &text));
+    }
+  });
+  EXPECT_GT(run.load(), 0);
+  Check(MXExecutorForward(executor.get(), 1));
+  EXPECT_EQ(OutputOf(executor.get()), Filled(8, 3));
+}
+
+TEST(ThreadsTest, AnExecutorMayBeFreedWhileItRuns) {
+  for (int round = 0; round < kRounds; ++round) {
+    const Owned x = MakeArray(Filled(8, 3), {8}), gradient = MakeArray(Filled(8, 0), {8});
+    const Owned executor = BindRelu(x.get(), gradient.get(), nullptr);
+    InThreads([&](int t) {
+      if (t == 0) {
+        Check(MXExecutorFree(executor.get()));
+      } else if (MXExecutorForward(executor.get(), 1) != 0) {
+        EXPECT_THAT(MXGetLastError(), AnyOf(HasSubstr("no handle of an Executor"),
+                                            HasSubstr("runs in another call")));
+      }
+    });
+  }
+}
+
+/// What a monitor's call of its own executor has returned.
+struct OwnCall {
+  ExecutorHandle executor;
+  int status = 0;
+  std::string error;
+};
+
+TEST(ThreadsTest, AMonitorDoesNotRunItsExecutor) {
+  const Owned x = MakeArray(Filled(8, 3), {8}), gradient = MakeArray(Filled(8, 0), {8});
+  const Owned executor = BindRelu(x.get(), gradient.get(), nullptr);
+  OwnCall call{executor.get()};
+  const auto monitor = [](const char*, NDArrayHandle array, void* data) {
+    const Owned owned(array, MXNDArrayFree);
+    OwnCall& result = *static_cast<OwnCall*>(data);
+    EXPECT_EQ(OutputOf(result.executor).size(), 8u);
+    result.status = MXExecutorForward(result.executor, 1);
+    result.error = MXGetLastError();
+  };
+  Check(MXExecutorSetMonitorCallback(executor.get(), monitor, &call));
+  Check(MXExecutorForward(executor.get(), 1));
+  EXPECT_EQ(call.status, -1);
+  EXPECT_THAT(call.error, HasSubstr("runs in another call"));
+  Check(MXExecutorSetMonitorCallback(executor.get(), nullptr, nullptr));
+  Check(MXExecutorForward(executor.get(), 1));
+  EXPECT_EQ(OutputOf(executor.get()), Filled(8, 3));
 }
 
 TEST(ThreadsTest, AStoreSumsWhatThreadsPush) {
