@@ -46,7 +46,7 @@ std::shared_ptr<Node> Apply(const std::string& op, std::string name,
 NodeEntry Dequantize(std::string name, const NodeEntry& codes, const NodeEntry& low,
                      const NodeEntry& high) {
   if (codes.node->is_variable()) {
-    codes.node->attributes.emplace("__dtype__", absl::StrCat(static_cast<int>(DType::kInt8)));
+    codes.node->attributes.Add("__dtype__", absl::StrCat(static_cast<int>(DType::kInt8)));
   }
   return {Apply("_contrib_dequantize", std::move(name), {codes, low, high}), 0};
 }
