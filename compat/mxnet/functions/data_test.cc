@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "tessera/compat/mxnet/core/types.h"
@@ -117,6 +119,40 @@ TEST(RecordIoFunctionsTest, RecordsComeBack) {
   EXPECT_OK(MXRecordIOReaderFree(reader));
   ExpectFailure(MXRecordIOReaderReadRecord(reader, &bytes, &size), "no handle of a reader");
   ExpectFailure(MXRecordIOReaderCreate("/no/such.rec", &reader), "/no/such.rec");
+}
+
+TEST(RecordIoFunctionsTest, ThreadsThatShareAReaderGetWholeRecordsOrAnError) {
+  constexpr int kThreads = 4, kRecords = 200;
+  const std::string path = testing::TempDir() + "/shared.rec";
+  RecordIOHandle writer = nullptr, reader = nullptr;
+  ASSERT_EQ(MXRecordIOWriterCreate(path.c_str(), &writer), 0);
+  for (int i = 0; i < kRecords; ++i) {
+    const std::string record(static_cast<size_t>(100 + i), static_cast<char>('a' + i % 26));
+    EXPECT_OK(MXRecordIOWriterWriteRecord(writer, record.data(), record.size()));
+  }
+  EXPECT_OK(MXRecordIOWriterFree(writer));
+  ASSERT_EQ(MXRecordIOReaderCreate(path.c_str(), &reader), 0);
+  std::atomic<int> read{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const char* bytes = nullptr;
+      size_t size = 0;
+      do {
+        bytes = "";
+        if (MXRecordIOReaderReadRecord(reader, &bytes, &size) != 0) {
+          EXPECT_THAT(MXGetLastError(), HasSubstr("used by another call"));
+        } else if (bytes != nullptr) {
+          const auto letter = static_cast<char>('a' + (size - 100) % 26);
+          EXPECT_EQ(std::string_view(bytes, size), std::string(size, letter));
+          ++read;
+        }
+      } while (bytes != nullptr);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read.load(), kRecords);
+  EXPECT_OK(MXRecordIOReaderFree(reader));
 }
 
 /// Returns the creator of an iterator by its name.
