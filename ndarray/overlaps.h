@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/ndarray.h"
 
@@ -40,7 +40,7 @@ class Overlaps {
   /// Returns the end of the places that begin before `memory` ends.
   size_t EndOf(const ArrayMemory& memory) const;
 
-  std::vector<Place> places_;  // by variable, then by begin
+  absl::InlinedVector<Place, 4> places_;  // by variable, then by begin
 };
 
 }  // namespace tessera::ndarray_internal

@@ -1,9 +1,9 @@
 #include "tessera/ndarray/call/call_plan.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "tessera/base/at.h"
@@ -222,37 +222,39 @@ void CallPlan::InferOutputs(std::span<const NDArray> outputs) {
 std::vector<OpReqType> CallPlan::Requests(std::span<const NDArray> inputs,
                                           std::span<const NDArray> outputs, size_t num_given,
                                           OpReqType req) const {
-  std::set<std::pair<int, int>> replaceable;  // inputs, and outputs that may take their memory
-  for (const auto& [source, target] :
-       property_->ForwardInplaceOption(Ids(num_inputs()), Ids(num_outputs()))) {
-    replaceable.emplace(source, target);
-  }
+  const auto order = [](const InplacePair& pair) { return std::pair(pair.source, pair.target); };
+  std::vector<InplacePair> replaceable =
+      property_->ForwardInplaceOption(Ids(num_inputs()), Ids(num_outputs()));
+  std::ranges::sort(replaceable, {}, order);
+  const auto may_replace = [&](size_t in, size_t out) {
+    const std::pair pair(static_cast<int>(in), static_cast<int>(out));
+    return std::ranges::binary_search(replaceable, pair, {}, order);
+  };
   const auto input_name = [this](size_t i) { return property_->ListArguments()[i]; };
-  const Overlaps read(inputs);
+  const auto refuse_shared = [this](size_t) {
+    throw InvalidArgument(name(), ": two of its outputs and changing inputs share memory");
+  };
+  const Overlaps read(inputs), written(outputs);
   // An input that changes overlaps neither another input nor an output.
-  std::vector<NDArray> changed;
   for (const int mutated : mutated_) {
-    changed.push_back(inputs[At(mutated)]);
-    read.ForEach(ArrayAccess::Memory(changed.back()), [&](size_t in) {
+    const ArrayMemory changed = ArrayAccess::Memory(inputs[At(mutated)]);
+    read.ForEach(changed, [&](size_t in) {
       if (in == At(mutated)) return;
       throw InvalidArgument(name(), ": input ", input_name(in), " shares memory with input ",
                             input_name(At(mutated)), ", which the operator changes");
     });
+    written.ForEach(changed, refuse_shared);
   }
-  changed.insert(changed.end(), outputs.begin(), outputs.end());
-  const Overlaps written(changed);
   std::vector<OpReqType> requests;
   for (size_t out = 0; out < outputs.size(); ++out) {
     const ArrayMemory output = ArrayAccess::Memory(outputs[out]);
     written.ForEach(output, [&](size_t other) {
-      if (other == mutated_.size() + out) return;
-      throw InvalidArgument(name(), ": two of its outputs and changing inputs share memory");
+      if (other != out) refuse_shared(other);
     });
     // A new array is overwritten.
     OpReqType request = out < num_given ? req : kWriteTo;
     read.ForEach(output, [&](size_t in) {
-      const std::pair pair(static_cast<int>(in), static_cast<int>(out));
-      if (!output.IsSame(ArrayAccess::Memory(inputs[in])) || !replaceable.contains(pair)) {
+      if (!output.IsSame(ArrayAccess::Memory(inputs[in])) || !may_replace(in, out)) {
         throw InvalidArgument(name(), ": output ", property_->ListOutputs()[out],
                               " shares memory with input ", input_name(in),
                               ", over which the operator cannot work");
