@@ -18,9 +18,9 @@ struct Names {
 Term Combine(const Names& names, const Term& a, const Term& b) {
   if (a.is_number() || b.is_number()) {
     const Term& value = a.is_number() ? b : a;
-    const double number = a.is_number() ? a.number() : b.number();
+    const Term& number = a.is_number() ? a : b;
     return Apply(a.is_number() ? names.reverse_scalar : names.scalar, {value},
-                 {{"scalar", NumberText(number)}});
+                 {{"scalar", NumberText(number.exact_number())}});
   }
   const bool broadcasts = a.broadcasts() || b.broadcasts();
   return Apply(broadcasts ? names.broadcast : names.elementwise, {a, b});
@@ -61,9 +61,9 @@ std::string ParametersText(const std::string& op, const ParameterMap& parameters
 GradientBuilder::Value Term::ValueLike(const Term& other) const {
   if (!is_number()) return value_;
   const Term like = builder_ != nullptr ? *this : WithShapeOf(other);
-  if (number_ == 0) return like.builder_->Apply1("zeros_like", {like.like_});
+  if (IsNumber(0)) return like.builder_->Apply1("zeros_like", {like.like_});
   const GradientBuilder::Value ones = like.builder_->Apply1("ones_like", {like.like_});
-  if (number_ == 1) return ones;
+  if (IsNumber(1)) return ones;
   return like.builder_->Apply1("_mul_scalar", {ones}, {{"scalar", NumberText(number_)}});
 }
 
@@ -75,7 +75,7 @@ Term Term::WithShapeOf(const Term& other) const {
   return term;
 }
 
-std::string NumberText(double number) { return ParameterText<double>::Print(number); }
+std::string NumberText(const Number& number) { return ParameterText<Number>::Print(number); }
 
 Term operator+(const Term& a, const Term& b) {
   if (AreNumbers(a, b)) return Folded(a.number() + b.number(), a, b);
@@ -151,7 +151,7 @@ void SetInGrad(GradientBuilder* builder, int input, const Term& gradient) {
   if (gradient.IsNumber(0)) return;
   if (!gradient.is_number()) return builder->SetInGrad(input, gradient.value());
   const Term data(builder, builder->Input(input));
-  builder->SetInGrad(input, Term(gradient.number()).ValueLike(data));
+  builder->SetInGrad(input, Term(gradient.exact_number()).ValueLike(data));
 }
 
 std::vector<Term> ApplyAdjoint(const AdjointCall& call) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/number.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
@@ -24,12 +25,15 @@ namespace tessera::ops_internal {
 /// that an operation on a value results in remembers the value's shape, with which Apply takes it.
 class Term {
  public:
-  Term(double number) : number_(number) {}  // NOLINT: numbers are operands
+  Term(double number) : number_(number) {}         // NOLINT: numbers are operands
+  Term(const Number& number) : number_(number) {}  // NOLINT: numbers are operands
   Term(GradientBuilder* builder, GradientBuilder::Value value) : builder_(builder), value_(value) {}
 
   bool is_number() const { return value_ < 0; }
-  bool IsNumber(double number) const { return is_number() && number_ == number; }
-  double number() const { return number_; }
+  bool IsNumber(double number) const { return is_number() && number_.value() == number; }
+  /// Returns the double that is nearest to the number, and the number itself.
+  double number() const { return number_.value(); }
+  const Number& exact_number() const { return number_; }
   /// Returns the builder of the values from which the operand was computed; null if there is none.
   GradientBuilder* builder() const { return builder_; }
   /// Returns the value, or -1 for a number.
@@ -54,7 +58,7 @@ class Term {
     return term;
   }
 
-  double number_ = 0;
+  Number number_;
   GradientBuilder* builder_ = nullptr;
   GradientBuilder::Value value_ = -1;
   GradientBuilder::Value like_ = -1;  // has the shape of a number that was computed from values
@@ -86,7 +90,7 @@ Term Apply(std::string_view op, std::initializer_list<Term> operands,
 void SetInGrad(GradientBuilder* builder, int input, const Term& gradient);
 
 /// Returns the text of a number as a parameter.
-std::string NumberText(double number);
+std::string NumberText(const Number& number);
 
 /// The gradient of a linear operator, applied to other values (ops/adjoint/linear_adjoint.cc).
 struct AdjointCall {

@@ -117,6 +117,23 @@ std::string ParameterText<double>::Print(double value) { return PrintReal(value)
 float ParameterText<float>::Parse(std::string_view text) { return ParseReal<float>(text); }
 std::string ParameterText<float>::Print(float value) { return PrintReal(value); }
 
+Number ParameterText<Number>::Parse(std::string_view text) {
+  const double value = ParseReal<double>(text);
+  const std::string stripped = Strip(text);
+  int64_t integer = 0;
+  uint64_t large = 0;
+  // The double knows the sign of 0.
+  if (absl::SimpleAtoi(stripped, &integer) && integer != 0) return integer;
+  if (absl::SimpleAtoi(stripped, &large) && large != 0) return large;
+  return value;
+}
+std::string ParameterText<Number>::Print(const Number& value) {
+  const bool is_integer = value.IsInt64() || value.IsUint64();
+  if (!is_integer || Number(value.value()) == value) return PrintReal(value.value());
+  const int64_t bits = value.BitsIn(DType::kUint64);
+  return value.IsInt64() ? absl::StrCat(bits) : absl::StrCat(static_cast<uint64_t>(bits));
+}
+
 bool ParameterText<bool>::Parse(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(Strip(text));
   if (lower == "1" || lower == "true") return true;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.h"
+#include "tessera/base/number.h"
 #include "tessera/base/tshape.h"
 
 namespace tessera {
@@ -58,6 +59,12 @@ struct ParameterText<float> {
   static constexpr std::string_view kType = "float";
   static float Parse(std::string_view text);
   static std::string Print(float value);
+};
+template <>
+struct ParameterText<Number> {
+  static constexpr std::string_view kType = "float";
+  static Number Parse(std::string_view text);
+  static std::string Print(const Number& value);
 };
 template <>
 struct ParameterText<bool> {
@@ -257,11 +264,11 @@ class ParameterSchema {
     field.print = [member](const void* parameters) {
       return Text::Print(static_cast<const Parameters*>(parameters)->*member);
     };
-    using Number = std::conditional_t<std::is_arithmetic_v<T>, std::optional<T>, T>;
-    if constexpr (std::is_convertible_v<Number, std::optional<double>> &&
-                  !std::is_same_v<Number, std::optional<bool>>) {
+    using Value = std::conditional_t<std::is_arithmetic_v<T>, std::optional<T>, T>;
+    if constexpr (std::is_convertible_v<Value, std::optional<double>> &&
+                  !std::is_same_v<Value, std::optional<bool>>) {
       field.number = [member](const void* parameters) -> std::optional<double> {
-        return Number(static_cast<const Parameters*>(parameters)->*member);
+        return Value(static_cast<const Parameters*>(parameters)->*member);
       };
     }
     fields_.push_back(std::move(field));

@@ -314,5 +314,24 @@ TEST(NearestNameTest, FindsTheFirstOfTheNearest) {
   EXPECT_EQ(NearestName("abcdef", {"abcxyz", "xyzabc"}), "");
 }
 
+TEST(ParameterTest, NumbersKeepIntegersOf64Bits) {
+  using Text = ops_internal::ParameterText<Number>;
+  for (const char* const text :
+       {"9007199254740993", "-9007199254740993", "9223372036854775807", "-9223372036854775807",
+        "18446744073709551615", "300", "0.1", "inf", "-0", "nan"}) {
+    const Number number = Text::Parse(text);
+    const Number again = Text::Parse(Text::Print(number));
+    EXPECT_EQ(again.IsInt64(), number.IsInt64()) << text;
+    EXPECT_EQ(again.BitsIn(DType::kUint64), number.BitsIn(DType::kUint64)) << text;
+    EXPECT_EQ(Text::Print(again), Text::Print(number)) << text;
+  }
+  EXPECT_EQ(Text::Parse(" 9007199254740993").As<int64_t>(), (int64_t{1} << 53) + 1);
+  EXPECT_EQ(Text::Print(int64_t{9007199254740993}), "9007199254740993");
+  EXPECT_EQ(Text::Print(0.5), "0.5");
+  EXPECT_TRUE(std::signbit(Text::Parse("-0").value()));
+  EXPECT_THROW(Text::Parse("1e400"), Error);
+  EXPECT_THROW(Text::Parse("one"), Error);
+}
+
 }  // namespace
 }  // namespace tessera
