@@ -117,7 +117,8 @@ TESSERA_SIMPLE_OP_GRADIENT(GradientOfRight, RightDerivative);
 /// a parameter `scalar` with that default, and each function takes its value as one more, last,
 /// argument. A constant kElementCost states the time of expensive functions (tensor/expr/cost.h).
 ///
-/// Types: all; 16-bit types and integers are computed in float, and integer results are truncated.
+/// Types: all. 16-bit types and integers up to 16 bits are computed in float, longer integers in
+/// double. Integer results are truncated.
 template <typename F>
 ops_internal::SimpleElementwiseOp ElementwiseOp() {
   using namespace ops_internal;  // NOLINT: the map driver

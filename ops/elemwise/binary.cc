@@ -168,7 +168,7 @@ class BroadcastProperty final : public TwoArraysProperty {
 };
 
 struct ScalarParameters {
-  double scalar = 1;
+  Number scalar = 1;
   bool is_int = true;
 
   static void Declare(ParameterSchema<ScalarParameters>& schema) {
@@ -200,7 +200,7 @@ class ScalarProperty final : public BinaryFamilyProperty<ScalarParameters> {
     const int side = is_reverse_ ? 1 : 0;
     if (!HasGraph(side)) return false;
     const Term g(builder, builder->OutGrad(0)), data(builder, builder->Input(0)),
-        y(builder, builder->Output(0)), number = param_.scalar;
+        y(builder, builder->Output(0)), number(param_.scalar);
     const Term& a = is_reverse_ ? number : data;
     const Term& b = is_reverse_ ? data : number;
     SetInGrad(builder, 0, Gradient(side, g, a, b, y));
@@ -290,7 +290,7 @@ class TwoArrays final : public Operator {
 
 class ArrayAndNumber final : public Operator {
  public:
-  ArrayAndNumber(const BinaryRow* row, double number, bool is_reverse)
+  ArrayAndNumber(const BinaryRow* row, const Number& number, bool is_reverse)
       : row_(*row), number_(number), data_side_(is_reverse ? 1 : 0) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
@@ -317,7 +317,7 @@ class ArrayAndNumber final : public Operator {
   }
 
   const BinaryRow& row_;
-  const double number_;
+  const Number number_;
   const int data_side_;
 };
 
@@ -345,6 +345,10 @@ void Register(const TablePlace& place, std::string_view name,
 
 bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<BinaryRow> rows) {
   for (BinaryRow& entry : rows) {
+    const bool is_arithmetic = entry.numbers == NumberBesideIntegers::kTruncate;
+    entry.value.numbers = entry.numbers;
+    entry.left.numbers = entry.right.numbers =
+        is_arithmetic ? NumberBesideIntegers::kTruncate : NumberBesideIntegers::kExact;
     const auto functions =
         std::make_shared<const BinaryFunctions>(BinaryFunctions{std::move(entry), sum});
     const auto two_arrays = [functions](const OperatorProperty&, std::span<const TShape>,
@@ -354,7 +358,7 @@ bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<Bin
     const auto with_number = [functions](bool is_reverse) {
       return [functions, is_reverse](const OperatorProperty& property, std::span<const TShape>,
                                      std::span<const DType>) -> std::unique_ptr<Operator> {
-        const double number = static_cast<const ScalarProperty&>(property).param().scalar;
+        const Number number = static_cast<const ScalarProperty&>(property).param().scalar;
         return std::make_unique<ArrayAndNumber>(&functions->row, number, is_reverse);
       };
     };

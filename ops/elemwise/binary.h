@@ -32,6 +32,8 @@ struct BinaryRow {
   std::string_view scalar;          ///< of data and the number `scalar`
   std::string_view reverse_scalar;  ///< of `scalar` and data
   std::string_view formula;         ///< with lhs and rhs, for the documentation
+  /// How `scalar` is taken beside integers. Gradients that choose compare with it exactly.
+  NumberBesideIntegers numbers = NumberBesideIntegers::kTruncate;
   MapFunction value;
   OperandGradient left_form = OperandGradient::kZero;  ///< of lhs
   MapFunction left{};                                  ///< for kZero, the identity

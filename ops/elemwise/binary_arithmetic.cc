@@ -1,5 +1,12 @@
 // Arithmetic of two arrays, or of an array and a number: rows of RegisterBinary. Integers wrap
-// around; their quotients are cut off towards 0, and division by 0 gives 0.
+// around; their quotients are cut off towards 0, and division by 0 gives 0. So does 0 to a negative
+// power.
+//
+// Beside integers, a number is cut off towards 0 as in MXNet, in a type that holds it: int8 + 300
+// wraps around, int8 / 300 is 0. Exponents and bases with a fraction keep it: the power is computed
+// in float64 and cut off. Maximum and minimum limit the number to the integers' type: the minimum
+// of uint8 and -1 is 0, the maximum of uint8 and 300 is 255. (MXNet converts the number first, by
+// undefined C++.)
 //
 // Gradients where the formula is 0 * infinity or 0 / 0, as in PyTorch except for hypot, which has
 // NaN there:
@@ -59,7 +66,19 @@ struct Power {
   static constexpr index_t kElementCost = 10;
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return op::power::Map(a, b);
+    if constexpr (std::is_integral_v<T>) {
+      using Bits = std::make_unsigned_t<T>;
+      const bool is_unit = a == 1 || a == -1;
+      if (b < 0 && !is_unit) return 0;
+      if (is_unit) return b % 2 == 0 ? 1 : a;
+      Bits power = 1, factor = static_cast<Bits>(a);
+      for (; b != 0; b = static_cast<T>(b / 2), factor *= factor) {
+        if (b % 2 != 0) power *= factor;
+      }
+      return static_cast<T>(power);
+    } else {
+      return op::power::Map(a, b);
+    }
   }
 };
 struct Hypotenuse {
@@ -139,11 +158,11 @@ void SetGradient(OperandGradient* form, MapFunction* function) {
 
 /// A row of function Op with the gradients of its operands.
 template <MapTypes kTypes, typename Op, OperandGradient kLeft, typename Left,
-          OperandGradient kRight, typename Right>
+          OperandGradient kRight, typename Right, MapTypes kGradientTypes = kTypes>
 BinaryRow Row(BinaryRow row) {
   row.value = MakeMapFunction<Op, 2, kTypes>();
-  SetGradient<kLeft, Left, kTypes>(&row.left_form, &row.left);
-  SetGradient<kRight, Right, kTypes>(&row.right_form, &row.right);
+  SetGradient<kLeft, Left, kGradientTypes>(&row.left_form, &row.left);
+  SetGradient<kRight, Right, kGradientTypes>(&row.right_form, &row.right);
   return row;
 }
 
@@ -235,12 +254,13 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                             .formula = "the remainder of lhs / rhs, with the sign of rhs",
                             .left_graph = TESSERA_GRAPH(g),
                             .right_graph = TESSERA_GRAPH(-(g * Apply("floor", {a / b})))}),
-                       Row<kReal, Power, kBoth, PowerLeft, kBoth, PowerRight>(
+                       Row<kArithmetic, Power, kBoth, PowerLeft, kBoth, PowerRight, kReal>(
                            {.elementwise = "_power",
                             .broadcast = "broadcast_power",
                             .scalar = "_power_scalar",
                             .reverse_scalar = "_rpower_scalar",
                             .formula = "lhs to the power rhs",
+                             .numbers = NumberBesideIntegers::kExact,
                             .left_graph = TESSERA_GRAPH(PowerLeftGraph(g, a, b)),
                             .right_graph = TESSERA_GRAPH(PowerRightGraph(g, a, b, y))}),
                        Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
@@ -255,6 +275,7 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                             .broadcast = "broadcast_maximum",
                             .scalar = "_maximum_scalar",
                             .formula = "the larger of lhs and rhs",
+                            .numbers = NumberBesideIntegers::kSaturate,
                             .left_graph = TESSERA_GRAPH(g * IsGreaterEqual(a, b)),
                             .right_graph = TESSERA_GRAPH(g * (1 - IsGreaterEqual(a, b)))}),
                        Row<kArithmetic, op::minimum, kBoth, MinimumLeft, kBoth, MinimumRight>(
@@ -262,6 +283,7 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                             .broadcast = "broadcast_minimum",
                             .scalar = "_minimum_scalar",
                             .formula = "the smaller of lhs and rhs",
+                            .numbers = NumberBesideIntegers::kSaturate,
                             .left_graph = TESSERA_GRAPH(g * IsLesserEqual(a, b)),
                             .right_graph = TESSERA_GRAPH(g * (1 - IsLesserEqual(a, b)))}),
                    });

@@ -1,5 +1,7 @@
 // Comparisons and logic of two arrays, or of an array and a number: rows of RegisterBinary. The
-// result is 1 or 0 in the type of the operands, and its gradient is 0.
+// result is 1 or 0 in the type of the operands, and its gradient is 0. Integers are compared with
+// the number as it is, with its fraction and whatever their type holds. (MXNet converts the number
+// to the integers' type first: there uint8 > -1 is 0.)
 #include "tessera/ops/elemwise/binary.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/reduce_function.h"
@@ -32,6 +34,7 @@ struct Xor {
 
 template <typename Op>
 BinaryRow Row(BinaryRow row) {
+  row.numbers = NumberBesideIntegers::kExact;
   row.value = MakeMapFunction<Op, 2, MapTypes::kArithmetic>();
   row.left = row.right = MakeMapFunction<op::identity, 1, MapTypes::kArithmetic>();
   return row;

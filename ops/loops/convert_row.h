@@ -33,14 +33,6 @@ bool IsNanIndex(int64_t index, DType dtype);
 /// Returns an index that LoadIndices read from an array of that type as text for an error.
 std::string IndexText(int64_t index, DType dtype);
 
-/// Returns a number as an element of T, converted as LoadRow converts.
-template <typename T>
-T NumberAs(double number) {
-  T result;
-  LoadRow(&number, DType::kFloat64, 1, 1, &result);
-  return result;
-}
-
 }  // namespace tessera::ops_internal
 
 #endif  // TESSERA_OPS_LOOPS_CONVERT_ROW_H_

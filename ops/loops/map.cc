@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "tessera/base/at.h"
@@ -92,7 +93,7 @@ class CpuMap {
     for (int i = 0; i < arguments_.num_operands; ++i) {
       if (!is_number_[At(i)]) continue;
       const index_t count = std::min(kBlock, end - begin);
-      std::fill_n(blocks[i], count, NumberAs<T>(arguments_.operands[At(i)].number));
+      std::fill_n(blocks[i], count, arguments_.operands[At(i)].number.As<T>());
     }
     for (index_t first = begin; first < end; first += kBlock) {
       const index_t n = std::min(kBlock, end - first);
@@ -130,6 +131,22 @@ void RunIn(const MapFunction& function, const MapArguments& arguments) {
                    [&map](index_t begin, index_t end) { map.Run(begin, end); });
 }
 
+/// Makes `number` what a function of integers of type `dtype` takes. Returns the type in which it
+/// is computed: `computed_in`, or a wider one.
+DType Widened(DType computed_in, NumberBesideIntegers rule, DType dtype, Number* number) {
+  if (rule == NumberBesideIntegers::kSaturate) {
+    *number = number->SaturatedTo(dtype);
+  } else if (rule == NumberBesideIntegers::kExact && !number->IsInt64()) {
+    // The largest elements of int64 are below 2^63, to which they are rounded.
+    const bool exceeds = dtype != DType::kUint64 && number->value() >= 0x1p63;
+    if (exceeds) *number = std::numeric_limits<double>::infinity();
+    return DType::kFloat64;
+  }
+  *number = number->BitsIn(dtype);
+  const bool is_narrow = number->As<int32_t>() == number->As<int64_t>();
+  return computed_in == DType::kInt32 && !is_narrow ? DType::kInt64 : computed_in;
+}
+
 }  // namespace
 
 index_t MapArguments::Size() const {
@@ -164,7 +181,7 @@ MapCall& MapCall::Add(const TBlob& operand) {
   return *this;
 }
 
-MapCall& MapCall::Add(double number) {
+MapCall& MapCall::Add(const Number& number) {
   arguments_.operands[At(arguments_.num_operands++)].number = number;
   return *this;
 }
@@ -193,11 +210,11 @@ DType ComputedIn(const MapFunction& function, DType dtype) {
     case DType::kInt64:
     case DType::kUint64:
     case DType::kUint32:
-      if (function.of_int64 != nullptr) return DType::kInt64;
-      return DType::kFloat32;
+      return function.of_int64 != nullptr ? DType::kInt64 : DType::kFloat64;
+    case DType::kInt32:
+      return function.of_int32 != nullptr ? DType::kInt32 : DType::kFloat64;
     default:
-      if (function.of_int32 != nullptr) return DType::kInt32;
-      return DType::kFloat32;
+      return function.of_int32 != nullptr ? DType::kInt32 : DType::kFloat32;
   }
 }
 
@@ -207,7 +224,15 @@ void MapCall::Run(const MapFunction& function, const OpContext& context) {
     const MapOperand& operand = arguments_.operands[At(i)];
     if (operand.data != nullptr) dtype = operand.dtype;
   }
-  Run(function, ComputedIn(function, dtype), context);
+  DType computed_in = ComputedIn(function, dtype);
+  if (!IsReal(computed_in)) {
+    for (int i = 0; i < arguments_.num_operands; ++i) {
+      MapOperand& operand = arguments_.operands[At(i)];
+      if (operand.data != nullptr) continue;
+      computed_in = Widened(computed_in, function.numbers, dtype, &operand.number);
+    }
+  }
+  Run(function, computed_in, context);
 }
 
 void MapCall::Run(const MapFunction& function, DType computed_in, const OpContext& context) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tessera/base/dtype.h"
+#include "tessera/base/number.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ops/operator.h"
@@ -26,9 +27,20 @@ using RowFunction = void (*)(const T* const* in, T* out, index_t n);
 
 struct MapArguments;
 
+/// How a function that is computed in integers takes a number beside arrays of integers. A number
+/// outside of int32 is computed in int64.
+enum class NumberBesideIntegers {
+  kTruncate,  ///< cut off towards 0, as elements are converted: for arithmetic, which wraps around
+  kSaturate,  ///< cut off towards 0 and limited to the elements' type: for a choice among operands
+  /// Exactly: beside a number that is no integer or outside of int64, elements are computed in
+  /// float64. Comparisons stay exact: elements that float64 rounds exceed every fraction.
+  kExact,
+};
+
 /// A function of up to kMaxMapOperands elements in the types in which it is computed. 16-bit types
-/// are computed in float. Integers below 64 bits and bool are computed in int32, int64 in int64;
-/// where the function has no such row, integers are computed in float.
+/// are computed in float. bool and integers are computed in int32, except uint32, int64 and uint64
+/// in int64. If the function has no such row, integers are computed in a floating-point type that
+/// holds them: up to 16 bits in float, others in double.
 struct MapFunction {
   int num_operands = 0;
   index_t cost = 0;  ///< of an element, beyond plain arithmetic; see tensor/expr/cost.h
@@ -36,6 +48,7 @@ struct MapFunction {
   RowFunction<double> of_double = nullptr;
   RowFunction<int32_t> of_int32 = nullptr;
   RowFunction<int64_t> of_int64 = nullptr;
+  NumberBesideIntegers numbers = NumberBesideIntegers::kTruncate;
   /// Runs the whole map on a GPU; set where nvcc compiled the function.
   void (*launch)(const MapArguments& arguments, DType computed_in, Stream<gpu>* stream) = nullptr;
 };
@@ -44,7 +57,7 @@ struct MapFunction {
 struct MapOperand {
   const void* data = nullptr;  ///< null for a number
   DType dtype = DType::kFloat32;
-  double number = 0;
+  Number number;
   /// The distance of neighbours along each dimension of MapArguments, in elements; 0 where the
   /// operand is broadcast.
   std::array<index_t, TShape::kMaxRank> strides{};
@@ -71,12 +84,13 @@ class MapCall {
   MapCall(const TBlob& out, OpReqType req);
 
   MapCall& Add(const TBlob& operand);
-  MapCall& Add(double number);
+  MapCall& Add(const Number& number);
 
   /// Computes the function for every element of the output, in type `computed_in`, one of float32,
   /// float64, int32 and int64. Does nothing for kNullOp.
   void Run(const MapFunction& function, DType computed_in, const OpContext& context);
-  /// Computes it in ComputedIn(function, type of the first operand in memory, else of the output).
+  /// Computes it in ComputedIn(function, type of the first operand in memory, else of the output),
+  /// or in a type that also holds the numbers, as function.numbers says.
   void Run(const MapFunction& function, const OpContext& context);
 
  private:
@@ -86,7 +100,7 @@ class MapCall {
   Device device_;
 };
 
-/// Returns the type in which a function of operands of `dtype` is computed.
+/// Returns the type in which a function of arrays of `dtype` is computed.
 DType ComputedIn(const MapFunction& function, DType dtype);
 
 /// Runs a map on the CPU, in parallel. Requires: the function has a row for `computed_in`.

@@ -17,7 +17,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The types in which a functor's rows are compiled.
 enum class MapTypes {
-  kReal,        ///< float and double; integers are computed in float
+  kReal,        ///< float and double, one of which integers are converted to
   kArithmetic,  ///< int32 and int64 too
 };
 

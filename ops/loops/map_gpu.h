@@ -122,7 +122,7 @@ __global__ void MapKernel(const MapArguments arguments, index_t size) {
     T in[kOperands];
     for (int k = 0; k < kOperands; ++k) {
       const MapOperand& operand = arguments.operands[k];
-      in[k] = operand.data == nullptr ? static_cast<T>(operand.number)
+      in[k] = operand.data == nullptr ? operand.number.As<T>()
                                       : LoadElement<T>(operand.data, operand.dtype, offsets[k]);
     }
     StoreElement(MapLoaded<Op, T>(in, std::make_index_sequence<kOperands>()),

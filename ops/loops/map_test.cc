@@ -133,7 +133,8 @@ TEST(MapTest, IntegersAreComputedInIntegers) {
   const MapFunction minus = MakeMapFunction<Minus, 2, MapTypes::kArithmetic>();
   EXPECT_EQ(ComputedIn(minus, DType::kUint8), DType::kInt32);
   EXPECT_EQ(ComputedIn(minus, DType::kInt64), DType::kInt64);
-  EXPECT_EQ(ComputedIn(MakeMapFunction<Minus, 2>(), DType::kInt64), DType::kFloat32);
+  EXPECT_EQ(ComputedIn(MakeMapFunction<Minus, 2>(), DType::kInt64), DType::kFloat64);
+  EXPECT_EQ(ComputedIn(MakeMapFunction<Minus, 2>(), DType::kUint8), DType::kFloat32);
   int64_t a = (int64_t{1} << 53) + 1, b = 0, out = 0;
   MapCall(TBlob(&out, TShape{1}, DType::kInt64, Device::Cpu()), kWriteTo)
       .Add(TBlob(&a, TShape{1}, DType::kInt64, Device::Cpu()))

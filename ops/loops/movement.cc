@@ -53,9 +53,20 @@ void StoreConverted(const double* values, index_t n, bool add, DType dtype, void
   }
 }
 
-void FillOnCpu(const StridedView& to, double value, OpReqType req, const OpContext& context) {
+void StoreNumber(const Number& number, DType dtype, void* out) {
+  if (IsReal(dtype) || dtype == DType::kBool) {
+    const double value = number.value();
+    StoreRow(&value, 1, /*add=*/false, dtype, out);
+  } else {
+    const int64_t bits = number.BitsIn(dtype);
+    StoreRow(&bits, 1, /*add=*/false, dtype, out);
+  }
+}
+
+void FillOnCpu(const StridedView& to, const Number& number, OpReqType req,
+               const OpContext& context) {
   alignas(16) char element[16];
-  StoreConverted(&value, 1, /*add=*/false, to.dtype, element);
+  StoreNumber(number, to.dtype, element);
   StridedView from = to;
   from.data = element;
   from.strides = {};

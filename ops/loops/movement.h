@@ -11,6 +11,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/number.h"
 #include "tessera/ops/loops/move.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/property.h"
@@ -117,8 +118,12 @@ bool InferSameShape(const OperatorProperty& property, std::string_view input, TS
 /// number without its fraction.
 void StoreConverted(const double* values, index_t n, bool add, DType dtype, void* out);
 
-/// Writes one number, converted as StoreConverted converts, to all elements of a view on the CPU.
-void FillOnCpu(const StridedView& to, double value, OpReqType req, const OpContext& context);
+/// Writes a number as one element, converted as StoreConverted converts; integers stay exact.
+void StoreNumber(const Number& number, DType dtype, void* out);
+
+/// Writes a number, converted as StoreNumber converts, to all elements of a view on the CPU.
+void FillOnCpu(const StridedView& to, const Number& number, OpReqType req,
+               const OpContext& context);
 
 /// Copies the only input in its order: the forward function of reshaping operators, and the
 /// backward function of those with one input that has a gradient, the first.

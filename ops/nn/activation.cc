@@ -10,7 +10,8 @@
 //
 // The gradients of all but clip are written in the output y, so that x may be overwritten: with |y|
 // = |x| / (1 + |x|), softsign's 1 / (1 + |x|)^2 is (1 - |y|)^2. Shapes: any; out like data. Types:
-// float32, float64, float16, bfloat16; clip all types.
+// float32, float64, float16, bfloat16; clip all types. Integers are clipped exactly: a bound loses
+// its fraction, and one that their type does not hold is the nearest that it holds.
 #include <cmath>
 
 #include "tessera/ops/loops/formula_property.h"
@@ -50,8 +51,8 @@ struct HardSigmoidParameters {
 };
 
 struct ClipParameters {
-  float a_min = 0;
-  float a_max = 0;
+  Number a_min;
+  Number a_max;
 
   static void Declare(ParameterSchema<ClipParameters>& schema) {
     schema.Required("a_min", &ClipParameters::a_min, "the smallest value");
@@ -135,8 +136,15 @@ const Nonlinearity kNonlinearities[] = {
 };
 const MapFunction kHardSigmoid = MakeMapFunction<HardSigmoid, 3>();
 const MapFunction kHardSigmoidGradient = MakeMapFunction<HardSigmoidGradient, 3>();
-const MapFunction kClip = MakeMapFunction<Clip, 3, MapTypes::kArithmetic>();
-const MapFunction kClipGradient = MakeMapFunction<ClipGradient, 4, MapTypes::kArithmetic>();
+/// Beside integers, Clip limits the bounds to the integers' type, ClipGradient compares with them.
+template <typename Op, int kOperands>
+MapFunction MakeClip(NumberBesideIntegers numbers) {
+  MapFunction function = MakeMapFunction<Op, kOperands, MapTypes::kArithmetic>();
+  function.numbers = numbers;
+  return function;
+}
+const MapFunction kClip = MakeClip<Clip, 3>(NumberBesideIntegers::kSaturate);
+const MapFunction kClipGradient = MakeClip<ClipGradient, 4>(NumberBesideIntegers::kExact);
 
 class ActivationOperator final : public Operator {
  public:
@@ -191,8 +199,8 @@ class ClipOperator final : public Operator {
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     MapCall(out_data[0], req[0])
         .Add(in_data[0])
-        .Add(static_cast<double>(param_.a_min))
-        .Add(static_cast<double>(param_.a_max))
+        .Add(param_.a_min)
+        .Add(param_.a_max)
         .Run(kClip, context);
   }
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
@@ -201,8 +209,8 @@ class ClipOperator final : public Operator {
     MapCall(in_grad[0], req[0])
         .Add(out_grad[0])
         .Add(in_data[0])
-        .Add(static_cast<double>(param_.a_min))
-        .Add(static_cast<double>(param_.a_max))
+        .Add(param_.a_min)
+        .Add(param_.a_max)
         .Run(kClipGradient, context);
   }
 
@@ -231,8 +239,7 @@ Term HardSigmoidGraph(const HardSigmoidParameters& param, const Term& g, const T
   return g * static_cast<double>(param.alpha) * (IsGreater(y, 0) * IsLesser(y, 1));
 }
 Term ClipGraph(const ClipParameters& param, const Term& g, const Term& x, const Term&) {
-  return g * (IsGreaterEqual(x, static_cast<double>(param.a_min)) *
-              IsLesserEqual(x, static_cast<double>(param.a_max)));
+  return g * (IsGreaterEqual(x, param.a_min) * IsLesserEqual(x, param.a_max));
 }
 
 [[maybe_unused]] const bool kRegistered[] = {
