@@ -22,8 +22,8 @@ using namespace ops_internal;  // NOLINT: positions and registration
 
 struct OneHotParameters {
   int64_t depth = 0;
-  double on_value = 1;
-  double off_value = 0;
+  Number on_value = 1;
+  Number off_value = 0;
   DType dtype = DType::kFloat32;
 
   static void Declare(ParameterSchema<OneHotParameters>& schema) {
@@ -57,13 +57,13 @@ void FillElements(const void* element, index_t size, index_t count, void* to) {
 }
 
 /// Writes the rows of all indices.
-void WriteRows(const TBlob& indices, index_t depth, double on_value, double off_value,
+void WriteRows(const TBlob& indices, index_t depth, const Number& on_value, const Number& off_value,
                const TBlob& out) {
   const DType dtype = out.type_flag_;
   const index_t size = DTypeSizeBytes(dtype);
   alignas(8) char on[8], off[8];
-  StoreConverted(&on_value, 1, /*add=*/false, dtype, on);
-  StoreConverted(&off_value, 1, /*add=*/false, dtype, off);
+  StoreNumber(on_value, dtype, on);
+  StoreNumber(off_value, dtype, off);
   const Positions positions(indices, depth, IndexMode::kSkip);
   ParallelFor(positions.count(), StepsPerTask(depth), [&](index_t begin, index_t end) {
     // Blocks of rows whose lines are still in the cache when the indices are marked.

@@ -31,7 +31,7 @@ enum class Kind { kMask, kLast, kReverse };
 template <Kind kKind>
 struct SequenceParameters {
   bool use_sequence_length = false;
-  float value = 0;  // of SequenceMask
+  Number value;  // of SequenceMask
   int64_t axis = 0;
 
   static void Declare(ParameterSchema<SequenceParameters>& schema) {
@@ -252,11 +252,11 @@ class SequenceOperator final : public Operator {
     return view;
   }
 
-  static void Mask(const StridedView& from, const StridedView& to, index_t length, float value,
-                   OpReqType req, const OpContext& context) {
+  static void Mask(const StridedView& from, const StridedView& to, index_t length,
+                   const Number& value, OpReqType req, const OpContext& context) {
     const index_t rest = to.extents[0] - length;
     if (length > 0) Move(Steps(from, 0, 1, length), Steps(to, 0, 1, length), req, context);
-    if (rest > 0) FillOnCpu(Steps(to, length, 1, rest), static_cast<double>(value), req, context);
+    if (rest > 0) FillOnCpu(Steps(to, length, 1, rest), value, req, context);
   }
   static void Reverse(const StridedView& from, const StridedView& to, index_t length, OpReqType req,
                       const OpContext& context) {

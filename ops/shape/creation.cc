@@ -1,7 +1,8 @@
 // Arrays of constants, ranges and shapes: _zeros, _zeros_without_dtype, _ones, _full, _arange,
 // _linspace, _eye, _set_value, which have no inputs, and zeros_like, ones_like,
-// _contrib_arange_like, shape_array and size_array, whose input has gradient 0. Values are computed
-// in double and converted, floating-point numbers to integers by cutting off. All element types.
+// _contrib_arange_like, shape_array and size_array, whose input has gradient 0. All element types.
+// Integers are exact: a number becomes one by cutting off its fraction, as in MXNet, and wraps
+// around if the type does not hold it, as Cast does. Other values are computed in double.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -28,17 +29,38 @@ using ops_internal::MoveCall;
 using ops_internal::MoveProperty;
 using ops_internal::RegisterMove;
 
-// The functions of an element's position that fill arrays.
+// The functions of an element's position that fill arrays, in double or, for integers, in int64.
 
+template <typename T>
 struct Constant {
-  double value;
-  TESSERA_HD double operator()(index_t) const { return value; }
+  T value;
+  TESSERA_HD T operator()(index_t) const { return value; }
 };
 struct Ramp {
   double start, step;
   index_t repeat;
   TESSERA_HD double operator()(index_t i) const {
     return start + static_cast<double>(i / repeat) * step;
+  }
+};
+/// A ramp of integers, which wrap around.
+struct IntegerRamp {
+  int64_t start, step;
+  index_t repeat;
+  TESSERA_HD int64_t operator()(index_t i) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(start) +
+                                static_cast<uint64_t>(i / repeat) * static_cast<uint64_t>(step));
+  }
+};
+/// The integers start + i (steps * quotient + remainder) / steps, cut off towards 0. Requires: 0 <=
+/// remainder < steps, and i <= steps, both below 2^31.
+struct IntegerFractions {
+  int64_t start, quotient, remainder, steps;
+  TESSERA_HD int64_t operator()(index_t i) const {
+    const int64_t below =
+        static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i * quotient) +
+                             static_cast<uint64_t>(i * remainder / steps));
+    return below < 0 && i * remainder % steps != 0 ? below + 1 : below;
   }
 };
 struct Eye {
@@ -49,7 +71,7 @@ struct Eye {
 };
 struct ShapeExtents {
   index_t extents[TShape::kMaxRank];
-  TESSERA_HD double operator()(index_t i) const { return static_cast<double>(extents[i]); }
+  TESSERA_HD int64_t operator()(index_t i) const { return extents[i]; }
 };
 
 #if defined(TESSERA_XPU_GPU)
@@ -74,30 +96,60 @@ void Fill(const F& f, const TBlob& out, OpReqType req, const OpContext& context)
       f, req == kAddTo, out.type_flag_, out.dptr_, size);
   tensor_internal::CheckCuda(cudaGetLastError(), "creation operator");
 #else
-  if constexpr (std::is_same_v<F, Constant>) {
-    ops_internal::FillOnCpu(ops_internal::StridedView(out, {size}), f.value, req, context);
-  } else {
-    constexpr index_t kBlock = 512;
-    ParallelFor(size, StepsPerTask(4), [&](index_t begin, index_t end) {
-      double block[kBlock];
-      for (index_t i = begin; i < end; i += kBlock) {
-        const index_t n = std::min(kBlock, end - i);
-        for (index_t k = 0; k < n; ++k) block[k] = f(i + k);
-        ops_internal::StoreConverted(
-            block, n, req == kAddTo, out.type_flag_,
-            static_cast<char*>(out.dptr_) + i * DTypeSizeBytes(out.type_flag_));
+  static_cast<void>(context);
+  using T = decltype(f(0));
+  constexpr index_t kBlock = 512;
+  ParallelFor(size, StepsPerTask(4), [&](index_t begin, index_t end) {
+    T block[kBlock];
+    for (index_t i = begin; i < end; i += kBlock) {
+      const index_t n = std::min(kBlock, end - i);
+      for (index_t k = 0; k < n; ++k) block[k] = f(i + k);
+      void* const to = static_cast<char*>(out.dptr_) + i * DTypeSizeBytes(out.type_flag_);
+      if constexpr (std::is_same_v<T, double>) {
+        ops_internal::StoreConverted(block, n, req == kAddTo, out.type_flag_, to);
+      } else {
+        ops_internal::StoreRow(block, n, req == kAddTo, out.type_flag_, to);
       }
-    });
-  }
+    }
+  });
 #endif
 }
 
-/// Returns the number that an element of that type has.
-double Rounded(double value, DType dtype) {
-  alignas(16) char element[16];
-  ops_internal::StoreConverted(&value, 1, /*add=*/false, dtype, element);
-  ops_internal::LoadRow(element, dtype, 1, 1, &value);
-  return value;
+/// Returns whether elements are computed in int64.
+bool IsInteger(DType dtype) { return !IsReal(dtype) && dtype != DType::kBool; }
+
+/// Sets, or adds to, each element of `out` to a number.
+void FillWith(const Number& number, const TBlob& out, OpReqType req, const OpContext& context) {
+  if (req == kNullOp || out.Size() == 0) return;
+#if defined(TESSERA_XPU_GPU)
+  if (IsInteger(out.type_flag_)) {
+    Fill(Constant<int64_t>{number.BitsIn(out.type_flag_)}, out, req, context);
+  } else {
+    Fill(Constant<double>{number.value()}, out, req, context);
+  }
+#else
+  ops_internal::FillOnCpu(ops_internal::StridedView(out, {out.Size()}), number, req, context);
+#endif
+}
+
+/// Sets, or adds to, the elements of `out` to start, start + step, …, each repeated. Both become
+/// elements of the output's type first, as in MXNet.
+void FillRamp(const Number& start, const Number& step, index_t repeat, const TBlob& out,
+              OpReqType req, const OpContext& context) {
+  if (req == kNullOp) return;
+  const DType dtype = out.type_flag_;
+  if (IsInteger(dtype)) {
+    Fill(IntegerRamp{start.BitsIn(dtype), step.BitsIn(dtype), repeat}, out, req, context);
+    return;
+  }
+  const auto rounded = [dtype](const Number& number) {
+    alignas(16) char element[16];
+    double value = 0;
+    ops_internal::StoreNumber(number, dtype, element);
+    ops_internal::LoadRow(element, dtype, 1, 1, &value);
+    return value;
+  };
+  Fill(Ramp{rounded(start), rounded(step), repeat}, out, req, context);
 }
 
 /// A property without inputs, whose parameters have an element type.
@@ -156,7 +208,7 @@ struct FullParameters {
   std::optional<std::vector<int64_t>> shape;
   std::string ctx;
   DType dtype = DType::kFloat32;
-  double value = 0;
+  Number value;
 
   static void Declare(ParameterSchema<FullParameters>& schema) {
     schema.Optional("shape", &FullParameters::shape, "the shape, in which 0 is unknown");
@@ -183,7 +235,7 @@ class ConstantProperty final : public CreationProperty<Parameters> {
 template <typename Parameters, int kValue>
 void FillConstant(const MoveCall<Parameters>& call, std::span<const TBlob>,
                   std::span<const OpReqType> req, std::span<const TBlob> to) {
-  Fill(Constant{kValue}, to[0], req[0], call.context);
+  FillWith(kValue, to[0], req[0], call.context);
 }
 
 const bool kZeros = RegisterMove<ConstantProperty<ConstantParameters>>(
@@ -193,9 +245,7 @@ const bool kOnes = RegisterMove<ConstantProperty<ConstantParameters>>(
 const bool kFull = RegisterMove<ConstantProperty<FullParameters>>(
     TESSERA_TABLE_PLACE, "_full", "One value everywhere.",
     [](const MoveCall<FullParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
-       std::span<const TBlob> to) {
-      Fill(Constant{call.param.value}, to[0], req[0], call.context);
-    },
+       std::span<const TBlob> to) { FillWith(call.param.value, to[0], req[0], call.context); },
     nullptr);
 
 // _zeros_without_dtype.
@@ -242,7 +292,7 @@ const bool kUntypedZeros = RegisterMove<UntypedZerosProperty>(
 // _set_value.
 
 struct SetValueParameters {
-  double src = 0;
+  Number src;
 
   static void Declare(ParameterSchema<SetValueParameters>& schema) {
     schema.Optional("src", &SetValueParameters::src, "the value of all elements");
@@ -266,7 +316,7 @@ const bool kSetValue = RegisterMove<SetValueProperty>(
     TESSERA_TABLE_PLACE, "_set_value", "One value everywhere, in an array that exists.",
     [](const MoveCall<SetValueParameters>& call, std::span<const TBlob>,
        std::span<const OpReqType> req,
-       std::span<const TBlob> to) { Fill(Constant{call.param.src}, to[0], req[0], call.context); },
+       std::span<const TBlob> to) { FillWith(call.param.src, to[0], req[0], call.context); },
     nullptr);
 
 // _arange, _linspace, _eye.
@@ -282,10 +332,23 @@ index_t SizeOrThrow(const OperatorProperty& property, double count, index_t repe
   return *size.value();
 }
 
+/// Returns the number of values first, first + step, … before stop; 0 if there are none.
+double CountOfValues(const Number& first, const Number& stop, const Number& step) {
+  if (!first.IsInt64() || !stop.IsInt64() || !step.IsInt64() || step == Number(0)) {
+    return std::ceil((stop.value() - first.value()) / step.value());
+  }
+  const int64_t a = first.As<int64_t>(), b = stop.As<int64_t>(), by = step.As<int64_t>();
+  if (by > 0 ? a >= b : a <= b) return 0;
+  const uint64_t difference = static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+  const uint64_t span = by > 0 ? difference : 0 - difference;
+  const uint64_t distance = by > 0 ? static_cast<uint64_t>(by) : 0 - static_cast<uint64_t>(by);
+  return static_cast<double>(span / distance + (span % distance != 0));
+}
+
 struct ArangeParameters {
-  double start = 0;
-  std::optional<double> stop;
-  double step = 1;
+  Number start;
+  std::optional<Number> stop;
+  Number step = 1;
   int repeat = 1;
   bool infer_range = false;
   std::string ctx;
@@ -301,7 +364,7 @@ struct ArangeParameters {
     schema.Optional("infer_range", &P::infer_range, "without stop, infer the size from the output");
     DeclareCreation(schema);
   }
-  double First() const { return stop || infer_range ? start : 0; }
+  Number First() const { return stop || infer_range ? start : 0; }
 };
 
 class ArangeProperty final : public CreationProperty<ArangeParameters> {
@@ -317,11 +380,13 @@ class ArangeProperty final : public CreationProperty<ArangeParameters> {
   void CheckParameters() override {
     size_ = TShape::kUnknown;
     if (param_.infer_range && !param_.stop) return;
-    const double first = param_.First(), stop = param_.stop.value_or(param_.start);
-    const double values = std::ceil((stop - first) / param_.step);
+    const Number first = param_.First(), stop = param_.stop.value_or(param_.start);
+    const double values = CountOfValues(first, stop, param_.step);
     if (!(values >= 1)) {
-      throw InvalidArgument(TypeString(), ": a range from ", first, " to ", stop, " in steps of ",
-                            param_.step, " has no values");
+      using Text = ops_internal::ParameterText<Number>;
+      throw InvalidArgument(TypeString(), ": a range from ", Text::Print(first), " to ",
+                            Text::Print(stop), " in steps of ", Text::Print(param_.step),
+                            " has no values");
     }
     size_ = SizeOrThrow(*this, values, param_.repeat);
   }
@@ -333,18 +398,13 @@ const bool kArange = RegisterMove<ArangeProperty>(
     TESSERA_TABLE_PLACE, "_arange", "start, start + step, … before stop, each value repeated.",
     [](const MoveCall<ArangeParameters>& call, std::span<const TBlob>,
        std::span<const OpReqType> req, std::span<const TBlob> to) {
-      if (req[0] == kNullOp) return;
-      // MXNet computes in the output's type, so that start and step are cut off to integers.
-      const DType dtype = to[0].type_flag_;
-      Fill(Ramp{Rounded(call.param.First(), dtype), Rounded(call.param.step, dtype),
-                call.param.repeat},
-           to[0], req[0], call.context);
+      FillRamp(call.param.First(), call.param.step, call.param.repeat, to[0], req[0], call.context);
     },
     nullptr);
 
 struct LinspaceParameters {
-  double start = 0;
-  double stop = 0;
+  Number start;
+  Number stop;
   int num = 50;
   bool endpoint = true;
   std::string ctx;
@@ -373,9 +433,20 @@ const bool kLinspace = RegisterMove<LinspaceProperty>(
     TESSERA_TABLE_PLACE, "_linspace", "num values from start to stop, evenly spaced.",
     [](const MoveCall<LinspaceParameters>& call, std::span<const TBlob>,
        std::span<const OpReqType> req, std::span<const TBlob> to) {
+      if (req[0] == kNullOp) return;
       const LinspaceParameters& p = call.param;
       const int steps = std::max(1, p.endpoint ? p.num - 1 : p.num);
-      Fill(Ramp{p.start, (p.stop - p.start) / steps, 1}, to[0], req[0], call.context);
+      const bool is_exact = IsInteger(to[0].type_flag_) && p.start.IsInt64() && p.stop.IsInt64() &&
+                            std::abs(p.stop.value() - p.start.value()) < 0x1p62;
+      if (is_exact) {
+        const int64_t start = p.start.As<int64_t>(), distance = p.stop.As<int64_t>() - start;
+        const int64_t remainder = (distance % steps + steps) % steps;
+        Fill(IntegerFractions{start, (distance - remainder) / steps, remainder, steps}, to[0],
+             req[0], call.context);
+      } else {
+        const double start = p.start.value();
+        Fill(Ramp{start, (p.stop.value() - start) / steps, 1}, to[0], req[0], call.context);
+      }
     },
     nullptr);
 
@@ -455,8 +526,8 @@ const bool kOnesLike = RegisterMove<LikeProperty>(TESSERA_TABLE_PLACE, "ones_lik
                                                   FillConstant<NoParameters, 1>, ZeroGradient);
 
 struct ArangeLikeParameters {
-  double start = 0;
-  double step = 1;
+  Number start;
+  Number step = 1;
   int repeat = 1;
   std::string ctx;
   std::optional<int64_t> axis;
@@ -493,11 +564,7 @@ const bool kArangeLike = RegisterMove<ArangeLikeProperty>(
     "start, start + step, … in the shape of data, or of one dimension.",
     [](const MoveCall<ArangeLikeParameters>& call, std::span<const TBlob>,
        std::span<const OpReqType> req, std::span<const TBlob> to) {
-      if (req[0] == kNullOp) return;
-      const DType dtype = to[0].type_flag_;
-      Fill(Ramp{Rounded(call.param.start, dtype), Rounded(call.param.step, dtype),
-                call.param.repeat},
-           to[0], req[0], call.context);
+      FillRamp(call.param.start, call.param.step, call.param.repeat, to[0], req[0], call.context);
     },
     ZeroGradient);
 
@@ -531,7 +598,7 @@ const bool kSizeArray = RegisterMove<ShapeArrayProperty<true>>(
     TESSERA_TABLE_PLACE, "size_array", "The number of elements of data.",
     [](const MoveCall<NoParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
        std::span<const TBlob> to) {
-      Fill(Constant{static_cast<double>(call.in_shape[0].Size())}, to[0], req[0], call.context);
+      FillWith(call.in_shape[0].Size(), to[0], req[0], call.context);
     },
     ZeroGradient);
 

@@ -27,7 +27,7 @@ enum class PadMode { kConstant, kEdge, kReflect };
 struct PadParameters {
   PadMode mode = PadMode::kConstant;
   std::vector<int64_t> pad_width;
-  double constant_value = 0;
+  Number constant_value;
 
   static void Declare(ParameterSchema<PadParameters>& schema) {
     using P = PadParameters;

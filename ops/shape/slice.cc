@@ -106,7 +106,7 @@ struct SliceParameters {
 };
 
 struct SliceAssignScalarParameters : SliceParameters {
-  double scalar = 0;
+  Number scalar;
 
   static void Declare(ParameterSchema<SliceAssignScalarParameters>& schema) {
     using P = SliceAssignScalarParameters;
