@@ -4,7 +4,7 @@
 //
 // Infinities are close to themselves alone; NaN is close to NaN with equal_nan, else to nothing.
 // There is no gradient. Shapes: a and b alike; out (). Types: a and b of one type, compared in
-// float64; out uint8. Runs on the CPU.
+// float64, int64 and uint64 by their difference in int64; out uint8. Runs on the CPU.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -60,29 +60,47 @@ class AllcloseOperator final : public Operator {
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
+    // Integers that double may round are subtracted in int64.
+    const DType dtype = in_data[0].type_flag_;
+    const bool is_wide = dtype == DType::kInt64 || dtype == DType::kUint64;
+    const bool all_close = is_wide ? AllClose<int64_t>(in_data[0], in_data[1])
+                                   : AllClose<double>(in_data[0], in_data[1]);
+    RowWriter<int64_t>(out_data[0], req[0]).Write(0, all_close ? 1 : 0);
+  }
+
+ private:
+  template <typename T>
+  bool AllClose(const TBlob& lhs, const TBlob& rhs) const {
     constexpr index_t kPiece = 512;
-    const index_t size = in_data[0].shape_.Size();
+    const index_t size = lhs.shape_.Size();
     std::atomic<bool> all_close = true;
     ParallelFor(size, StepsPerTask(1, 4), [&](index_t begin, index_t end) {
-      double a[kPiece], b[kPiece];
+      T a[kPiece], b[kPiece];
       // Relaxed: a task that does not see another's result only does work that is not needed.
       for (; begin < end && all_close.load(std::memory_order_relaxed); begin += kPiece) {
         const index_t n = std::min(kPiece, end - begin);
-        RowReader<double>(in_data[0]).Copy(begin, n, a);
-        RowReader<double>(in_data[1]).Copy(begin, n, b);
+        RowReader<T>(lhs).Copy(begin, n, a);
+        RowReader<T>(rhs).Copy(begin, n, b);
         bool close = true;
         for (index_t i = 0; i < n; ++i) close &= IsClose(a[i], b[i]);
         if (!close) all_close.store(false, std::memory_order_relaxed);
       }
     });
-    RowWriter<int64_t>(out_data[0], req[0]).Write(0, all_close ? 1 : 0);
+    return all_close;
   }
 
- private:
+  bool IsClose(int64_t a, int64_t b) const {
+    const uint64_t difference = a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+                                      : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+    return IsWithin(static_cast<double>(difference), static_cast<double>(b));
+  }
   bool IsClose(double a, double b) const {
     if (std::isnan(a) || std::isnan(b)) return param_.equal_nan && std::isnan(a) && std::isnan(b);
     if (std::isinf(a) || std::isinf(b)) return a == b;
-    return std::abs(a - b) <=
+    return IsWithin(std::abs(a - b), b);
+  }
+  bool IsWithin(double difference, double b) const {
+    return difference <=
            static_cast<double>(param_.atol) + static_cast<double>(param_.rtol) * std::abs(b);
   }
 

@@ -27,9 +27,9 @@ constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
 /// Returns the output of an operator applied to arrays of T.
-template <typename T>
-std::vector<T> OutputOf(const std::string& name, const ParameterMap& parameters,
-                        std::vector<std::vector<T>> inputs, std::vector<TShape> shapes = {}) {
+template <typename T, typename Out = T>
+std::vector<Out> OutputOf(const std::string& name, const ParameterMap& parameters,
+                          std::vector<std::vector<T>> inputs, std::vector<TShape> shapes = {}) {
   constexpr DType kType = kDTypeOf<T>;
   if (shapes.empty()) {
     for (const auto& input : inputs) shapes.push_back({static_cast<index_t>(input.size())});
@@ -43,8 +43,8 @@ std::vector<T> OutputOf(const std::string& name, const ParameterMap& parameters,
   }
   const auto op =
       property->CreateOperator(Device::Cpu(), shapes, std::vector<DType>(inputs.size(), kType));
-  std::vector<T> out(static_cast<size_t>(out_shape[0].Size()));
-  const TBlob target(out.data(), out_shape[0], kType, Device::Cpu());
+  std::vector<Out> out(static_cast<size_t>(out_shape[0].Size()));
+  const TBlob target(out.data(), out_shape[0], kDTypeOf<Out>, Device::Cpu());
   const OpReqType req = kWriteTo;
   op->Forward({}, blobs, {&req, 1}, {&target, 1});
   return out;
@@ -206,6 +206,18 @@ TEST(IntegerArithmeticTest, FunctionsOfLargeIntegersAreComputedInDouble) {
   EXPECT_THAT(OutputOf<int64_t>("sqrt", {}, {{kRoot * kRoot}}), ElementsAre(kRoot));
   EXPECT_THAT(OutputOf<int32_t>("_hypot_scalar", {{"scalar", "0"}}, {{(1 << 30) + 1}}),
               ElementsAre((1 << 30) + 1));
+}
+
+TEST(IntegerArithmeticTest, NeighboursAreNotClose) {
+  const auto are_close = [](int64_t a, int64_t b, const std::string& atol) {
+    return OutputOf<int64_t, uint8_t>("_contrib_allclose", {{"rtol", "0"}, {"atol", atol}},
+                                      {{a}, {b}})[0];
+  };
+  EXPECT_EQ(are_close(kLarge, kLarge - 1, "0"), 0);
+  EXPECT_EQ(are_close(kLarge - 1, kLarge, "0"), 0);
+  EXPECT_EQ(are_close(kLarge, kLarge - 1, "1"), 1);
+  EXPECT_EQ(are_close(kInt64Min, kInt64Max, "1"), 0);
+  EXPECT_EQ(are_close(kInt64Max, kInt64Max, "0"), 1);
 }
 
 TEST(IntegerFillTest, NumbersAreExact) {
