@@ -1,18 +1,11 @@
-#include <charconv>
-#include <string>
-
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ops/parameter.h"
 
 namespace tessera {
 namespace {
 
-/// Returns the shortest text that a parameter parses to the same number.
-std::string ScalarText(float value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
-  return std::string(text, end.ptr);
-}
+using NumberText = ops_internal::ParameterText<Number>;
 
 /// The operators of a function of two arrays: for equal shapes, for others, and with a number in
 /// the place of the second array or the first.
@@ -49,8 +42,8 @@ NDArray Binary(const BinaryOperators& op, const NDArray& a, const NDArray& b) {
   return Invoke(Choose(op, a, b), inputs)[0];
 }
 
-NDArray Scalar(const char* op, const NDArray& a, float b) {
-  return Invoke(op, {&a, 1}, {{"scalar", ScalarText(b)}})[0];
+NDArray Scalar(const char* op, const NDArray& a, const Number& b) {
+  return Invoke(op, {&a, 1}, {{"scalar", NumberText::Print(b)}})[0];
 }
 
 NDArray& BinaryInPlace(const BinaryOperators& op, NDArray& a, const NDArray& b) {
@@ -59,9 +52,9 @@ NDArray& BinaryInPlace(const BinaryOperators& op, NDArray& a, const NDArray& b) 
   return a;
 }
 
-NDArray& ScalarInPlace(const char* op, NDArray& a, float b) {
+NDArray& ScalarInPlace(const char* op, NDArray& a, const Number& b) {
   const NDArray input = a;
-  Invoke(op, {&input, 1}, {&a, 1}, {{"scalar", ScalarText(b)}});
+  Invoke(op, {&input, 1}, {&a, 1}, {{"scalar", NumberText::Print(b)}});
   return a;
 }
 
@@ -75,35 +68,49 @@ NDArray& NDArray::operator*=(const NDArray& other) {
   return BinaryInPlace(kMultiply, *this, other);
 }
 NDArray& NDArray::operator/=(const NDArray& other) { return BinaryInPlace(kDivide, *this, other); }
-NDArray& NDArray::operator+=(float value) { return ScalarInPlace(kAdd.scalar, *this, value); }
-NDArray& NDArray::operator-=(float value) { return ScalarInPlace(kSubtract.scalar, *this, value); }
-NDArray& NDArray::operator*=(float value) { return ScalarInPlace(kMultiply.scalar, *this, value); }
-NDArray& NDArray::operator/=(float value) { return ScalarInPlace(kDivide.scalar, *this, value); }
+NDArray& NDArray::operator+=(const Number& value) {
+  return ScalarInPlace(kAdd.scalar, *this, value);
+}
+NDArray& NDArray::operator-=(const Number& value) {
+  return ScalarInPlace(kSubtract.scalar, *this, value);
+}
+NDArray& NDArray::operator*=(const Number& value) {
+  return ScalarInPlace(kMultiply.scalar, *this, value);
+}
+NDArray& NDArray::operator/=(const Number& value) {
+  return ScalarInPlace(kDivide.scalar, *this, value);
+}
 
 NDArray operator+(const NDArray& a, const NDArray& b) { return Binary(kAdd, a, b); }
-NDArray operator+(const NDArray& a, float b) { return Scalar(kAdd.scalar, a, b); }
-NDArray operator+(float a, const NDArray& b) { return Scalar(kAdd.reverse_scalar, b, a); }
+NDArray operator+(const NDArray& a, const Number& b) { return Scalar(kAdd.scalar, a, b); }
+NDArray operator+(const Number& a, const NDArray& b) { return Scalar(kAdd.reverse_scalar, b, a); }
 NDArray operator-(const NDArray& a, const NDArray& b) { return Binary(kSubtract, a, b); }
-NDArray operator-(const NDArray& a, float b) { return Scalar(kSubtract.scalar, a, b); }
-NDArray operator-(float a, const NDArray& b) { return Scalar(kSubtract.reverse_scalar, b, a); }
+NDArray operator-(const NDArray& a, const Number& b) { return Scalar(kSubtract.scalar, a, b); }
+NDArray operator-(const Number& a, const NDArray& b) {
+  return Scalar(kSubtract.reverse_scalar, b, a);
+}
 NDArray operator*(const NDArray& a, const NDArray& b) { return Binary(kMultiply, a, b); }
-NDArray operator*(const NDArray& a, float b) { return Scalar(kMultiply.scalar, a, b); }
-NDArray operator*(float a, const NDArray& b) { return Scalar(kMultiply.reverse_scalar, b, a); }
+NDArray operator*(const NDArray& a, const Number& b) { return Scalar(kMultiply.scalar, a, b); }
+NDArray operator*(const Number& a, const NDArray& b) {
+  return Scalar(kMultiply.reverse_scalar, b, a);
+}
 NDArray operator/(const NDArray& a, const NDArray& b) { return Binary(kDivide, a, b); }
-NDArray operator/(const NDArray& a, float b) { return Scalar(kDivide.scalar, a, b); }
-NDArray operator/(float a, const NDArray& b) { return Scalar(kDivide.reverse_scalar, b, a); }
+NDArray operator/(const NDArray& a, const Number& b) { return Scalar(kDivide.scalar, a, b); }
+NDArray operator/(const Number& a, const NDArray& b) {
+  return Scalar(kDivide.reverse_scalar, b, a);
+}
 NDArray operator==(const NDArray& a, const NDArray& b) { return Binary(kEqual, a, b); }
-NDArray operator==(const NDArray& a, float b) { return Scalar(kEqual.scalar, a, b); }
+NDArray operator==(const NDArray& a, const Number& b) { return Scalar(kEqual.scalar, a, b); }
 NDArray operator!=(const NDArray& a, const NDArray& b) { return Binary(kNotEqual, a, b); }
-NDArray operator!=(const NDArray& a, float b) { return Scalar(kNotEqual.scalar, a, b); }
+NDArray operator!=(const NDArray& a, const Number& b) { return Scalar(kNotEqual.scalar, a, b); }
 NDArray operator<(const NDArray& a, const NDArray& b) { return Binary(kLess, a, b); }
-NDArray operator<(const NDArray& a, float b) { return Scalar(kLess.scalar, a, b); }
+NDArray operator<(const NDArray& a, const Number& b) { return Scalar(kLess.scalar, a, b); }
 NDArray operator<=(const NDArray& a, const NDArray& b) { return Binary(kLessEqual, a, b); }
-NDArray operator<=(const NDArray& a, float b) { return Scalar(kLessEqual.scalar, a, b); }
+NDArray operator<=(const NDArray& a, const Number& b) { return Scalar(kLessEqual.scalar, a, b); }
 NDArray operator>(const NDArray& a, const NDArray& b) { return Binary(kGreater, a, b); }
-NDArray operator>(const NDArray& a, float b) { return Scalar(kGreater.scalar, a, b); }
+NDArray operator>(const NDArray& a, const Number& b) { return Scalar(kGreater.scalar, a, b); }
 NDArray operator>=(const NDArray& a, const NDArray& b) { return Binary(kGreaterEqual, a, b); }
-NDArray operator>=(const NDArray& a, float b) { return Scalar(kGreaterEqual.scalar, a, b); }
+NDArray operator>=(const NDArray& a, const Number& b) { return Scalar(kGreaterEqual.scalar, a, b); }
 NDArray operator-(const NDArray& a) { return Invoke("negative", {&a, 1})[0]; }
 
 }  // namespace tessera

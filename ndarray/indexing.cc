@@ -256,8 +256,8 @@ void NDArray::Assign(std::initializer_list<AxisIndex> indices, const NDArray& va
   Invoke("_slice_assign", inputs, {&target, 1}, SliceParameters(parts));
 }
 
-void NDArray::Assign(std::initializer_list<AxisIndex> indices, float value) {
-  NDArray number({1}, Device::Cpu(), DType::kFloat32);
+void NDArray::Assign(std::initializer_list<AxisIndex> indices, const Number& value) {
+  NDArray number({1}, Device::Cpu(), dtype());
   number = value;
   Assign(indices, number.Reshape(TShape({})).AsInContext(device()));
 }

@@ -1,10 +1,7 @@
 #include "tessera/ndarray/ndarray.h"
 
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <mutex>
-#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -15,6 +12,7 @@
 #include "tessera/ndarray/memory/array_body.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ops/parameter.h"
 #include "tessera/tensor/tensor.h"
 
 namespace tessera {
@@ -112,19 +110,7 @@ void ReadInTurn(const NDArray& array, const char* name, const std::function<void
   WaitOrRevoke(done.var, *borrowed);
 }
 
-/// Returns whether T can represent the value, truncated if T is an integer.
-template <typename T>
-bool Holds(double value) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    const double integer = std::trunc(value);
-    return integer >= static_cast<double>(std::numeric_limits<T>::min()) &&
-           integer < std::ldexp(1.0, std::numeric_limits<T>::digits);
-  } else {
-    return true;
-  }
-}
-
-void Fill(const TBlob& dst, double value) {
+void Fill(const TBlob& dst, const Number& value) {
   RunOnDevice(dst.device_, [&](void* stream) {
     if (dst.device_.dev_mask() != cpu::kDevMask) {
       RuntimeFor(dst.device_).Fill(dst, value, stream);
@@ -132,7 +118,7 @@ void Fill(const TBlob& dst, double value) {
     }
     VisitDType(dst.type_flag_, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      dst.FlatTo1D<cpu, T>() = static_cast<T>(value);
+      dst.FlatTo1D<cpu, T>() = value.Element<T>();
     });
   });
 }
@@ -399,12 +385,11 @@ void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
       std::span<Variable* const>(reads, num_reads));
 }
 
-NDArray& NDArray::operator=(float value) {
+NDArray& NDArray::operator=(const Number& value) {
   RequireBody("operator=");
-  const bool holds =
-      VisitDType(dtype(), [&](auto tag) { return Holds<typename decltype(tag)::type>(value); });
-  if (!holds) {
-    throw InvalidArgument("NDArray::operator=: an array of ", dtype(), " cannot hold ", value);
+  if (!value.FitsIn(dtype())) {
+    throw InvalidArgument("NDArray::operator=: an array of ", dtype(), " cannot hold ",
+                          ops_internal::ParameterText<Number>::Print(value));
   }
   PushWrite(*this, "NDArray::operator=", 0,
             [array = *this, value] { Fill(ArrayAccess::Data(array), value); });

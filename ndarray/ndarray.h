@@ -12,6 +12,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/number.h"
 #include "tessera/base/tshape.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ops/operator.h"
@@ -149,7 +150,7 @@ class NDArray {
   /// converted to this array's type. Throws as Index does, and Error(kInvalidArgument) for values
   /// that do not fit.
   void Assign(std::initializer_list<AxisIndex> indices, const NDArray& values);
-  void Assign(std::initializer_list<AxisIndex> indices, float value);
+  void Assign(std::initializer_list<AxisIndex> indices, const Number& value);
 
   /// Returns a copy on a device, made asynchronously.
   NDArray Copy(Device device) const;
@@ -184,20 +185,20 @@ class NDArray {
 
   /// Sets every element to the value, truncated if the elements are integers. Throws
   /// Error(kInvalidArgument) if their type cannot represent it.
-  NDArray& operator=(float value);
+  NDArray& operator=(const Number& value);
 
   /// Compute element by element with the registered operators (elemwise_add, _plus_scalar, …).
-  /// Integers wrap around, and a number beside them is cut off to an integer. Throw
+  /// Integers wrap around, and a number beside them is cut off to an integer, which is exact. Throw
   /// Error(kInvalidArgument) if shapes or types differ. Throw Error(kUnimplemented) for a device
   /// that the operator has no code for.
   NDArray& operator+=(const NDArray& other);
   NDArray& operator-=(const NDArray& other);
   NDArray& operator*=(const NDArray& other);
   NDArray& operator/=(const NDArray& other);
-  NDArray& operator+=(float value);
-  NDArray& operator-=(float value);
-  NDArray& operator*=(float value);
-  NDArray& operator/=(float value);
+  NDArray& operator+=(const Number& value);
+  NDArray& operator-=(const Number& value);
+  NDArray& operator*=(const Number& value);
+  NDArray& operator/=(const Number& value);
 
  private:
   class Chunk;
@@ -219,30 +220,30 @@ NDArray operator+(const NDArray& a, const NDArray& b);
 NDArray operator-(const NDArray& a, const NDArray& b);
 NDArray operator*(const NDArray& a, const NDArray& b);
 NDArray operator/(const NDArray& a, const NDArray& b);
-NDArray operator+(const NDArray& a, float b);
-NDArray operator-(const NDArray& a, float b);
-NDArray operator*(const NDArray& a, float b);
-NDArray operator/(const NDArray& a, float b);
-NDArray operator+(float a, const NDArray& b);
-NDArray operator-(float a, const NDArray& b);
-NDArray operator*(float a, const NDArray& b);
-NDArray operator/(float a, const NDArray& b);
+NDArray operator+(const NDArray& a, const Number& b);
+NDArray operator-(const NDArray& a, const Number& b);
+NDArray operator*(const NDArray& a, const Number& b);
+NDArray operator/(const NDArray& a, const Number& b);
+NDArray operator+(const Number& a, const NDArray& b);
+NDArray operator-(const Number& a, const NDArray& b);
+NDArray operator*(const Number& a, const NDArray& b);
+NDArray operator/(const Number& a, const NDArray& b);
 NDArray operator-(const NDArray& a);
 
 /// Return 1 where the comparison holds and 0 elsewhere, in the type of the arguments. Shapes are
-/// broadcast. Throw what operator+ throws.
+/// broadcast. Integers are compared with a number exactly. Throw what operator+ throws.
 NDArray operator==(const NDArray& a, const NDArray& b);
 NDArray operator!=(const NDArray& a, const NDArray& b);
 NDArray operator<(const NDArray& a, const NDArray& b);
 NDArray operator<=(const NDArray& a, const NDArray& b);
 NDArray operator>(const NDArray& a, const NDArray& b);
 NDArray operator>=(const NDArray& a, const NDArray& b);
-NDArray operator==(const NDArray& a, float b);
-NDArray operator!=(const NDArray& a, float b);
-NDArray operator<(const NDArray& a, float b);
-NDArray operator<=(const NDArray& a, float b);
-NDArray operator>(const NDArray& a, float b);
-NDArray operator>=(const NDArray& a, float b);
+NDArray operator==(const NDArray& a, const Number& b);
+NDArray operator!=(const NDArray& a, const Number& b);
+NDArray operator<(const NDArray& a, const Number& b);
+NDArray operator<=(const NDArray& a, const Number& b);
+NDArray operator>(const NDArray& a, const Number& b);
+NDArray operator>=(const NDArray& a, const Number& b);
 
 /// Copies all elements asynchronously, across devices and converted to the type of `to`. Copying an
 /// array to itself does nothing. Throws Error(kInvalidArgument) if shapes differ, or if the arrays

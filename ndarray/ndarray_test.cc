@@ -209,6 +209,26 @@ TEST(NDArrayTest, SetsEveryElementOfEveryType) {
   EXPECT_THAT(integers.ToVector(), ElementsAre(127));
 }
 
+TEST(NDArrayTest, NumbersBesideIntegersAreExact) {
+  constexpr int64_t kLarge = (int64_t{1} << 53) + 1;  // no double is this number
+  const auto first = [](const NDArray& array) {
+    int64_t value = 0;
+    array.Reshape(TShape{1}).SyncCopyToCPU(&value, 1);
+    return value;
+  };
+  NDArray a({1}, Device::Cpu(), DType::kInt64);
+  a = kLarge;
+  EXPECT_EQ(first(a), kLarge);
+  EXPECT_EQ(first(a - kLarge), 0);
+  EXPECT_EQ(first(a == kLarge - 1), 0);
+  EXPECT_EQ(first(a > kLarge - 1), 1);
+  EXPECT_EQ(first(a > 0.5), 1);
+  a -= kLarge - 1;
+  EXPECT_EQ(first(a), 1);
+  a.Assign({0}, kLarge);
+  EXPECT_EQ(first(a), kLarge);
+}
+
 TEST(NDArrayTest, RefusesToSetWhatTheTypeCannotHold) {
   const auto set = [](DType dtype, float value) {
     NDArray array({2}, Device::Cpu(), dtype);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.h"
+#include "tessera/base/number.h"
 #include "tessera/base/tshape.h"
 #include "tessera/graph/node.h"
 #include "tessera/graph/passes/gradient.h"
@@ -203,36 +204,36 @@ Symbol Minimum(const Symbol& a, const Symbol& b);
 /// Returns the elements of a with the other sign.
 Symbol operator-(const Symbol& a);
 /// Compute element by element with the number b on the right. Throw what Apply throws.
-Symbol operator+(const Symbol& a, double b);
-Symbol operator-(const Symbol& a, double b);
-Symbol operator*(const Symbol& a, double b);
-Symbol operator/(const Symbol& a, double b);
-Symbol operator%(const Symbol& a, double b);
-Symbol operator==(const Symbol& a, double b);
-Symbol operator!=(const Symbol& a, double b);
-Symbol operator<(const Symbol& a, double b);
-Symbol operator<=(const Symbol& a, double b);
-Symbol operator>(const Symbol& a, double b);
-Symbol operator>=(const Symbol& a, double b);
-Symbol Power(const Symbol& a, double b);
-Symbol Maximum(const Symbol& a, double b);
-Symbol Minimum(const Symbol& a, double b);
+Symbol operator+(const Symbol& a, const Number& b);
+Symbol operator-(const Symbol& a, const Number& b);
+Symbol operator*(const Symbol& a, const Number& b);
+Symbol operator/(const Symbol& a, const Number& b);
+Symbol operator%(const Symbol& a, const Number& b);
+Symbol operator==(const Symbol& a, const Number& b);
+Symbol operator!=(const Symbol& a, const Number& b);
+Symbol operator<(const Symbol& a, const Number& b);
+Symbol operator<=(const Symbol& a, const Number& b);
+Symbol operator>(const Symbol& a, const Number& b);
+Symbol operator>=(const Symbol& a, const Number& b);
+Symbol Power(const Symbol& a, const Number& b);
+Symbol Maximum(const Symbol& a, const Number& b);
+Symbol Minimum(const Symbol& a, const Number& b);
 
 /// Compute element by element with the number a on the left. Throw what Apply throws.
-Symbol operator+(double a, const Symbol& b);
-Symbol operator-(double a, const Symbol& b);
-Symbol operator*(double a, const Symbol& b);
-Symbol operator/(double a, const Symbol& b);
-Symbol operator%(double a, const Symbol& b);
-Symbol operator==(double a, const Symbol& b);
-Symbol operator!=(double a, const Symbol& b);
-Symbol operator<(double a, const Symbol& b);
-Symbol operator<=(double a, const Symbol& b);
-Symbol operator>(double a, const Symbol& b);
-Symbol operator>=(double a, const Symbol& b);
-Symbol Power(double a, const Symbol& b);
-Symbol Maximum(double a, const Symbol& b);
-Symbol Minimum(double a, const Symbol& b);
+Symbol operator+(const Number& a, const Symbol& b);
+Symbol operator-(const Number& a, const Symbol& b);
+Symbol operator*(const Number& a, const Symbol& b);
+Symbol operator/(const Number& a, const Symbol& b);
+Symbol operator%(const Number& a, const Symbol& b);
+Symbol operator==(const Number& a, const Symbol& b);
+Symbol operator!=(const Number& a, const Symbol& b);
+Symbol operator<(const Number& a, const Symbol& b);
+Symbol operator<=(const Number& a, const Symbol& b);
+Symbol operator>(const Number& a, const Symbol& b);
+Symbol operator>=(const Number& a, const Symbol& b);
+Symbol Power(const Number& a, const Symbol& b);
+Symbol Maximum(const Number& a, const Symbol& b);
+Symbol Minimum(const Number& a, const Symbol& b);
 
 }  // namespace tessera
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tessera/base/device.h"
+#include "tessera/base/number.h"
 #include "tessera/tensor/tblob.h"
 
 namespace tessera {
@@ -32,7 +33,7 @@ class DeviceRuntime {
   virtual void CopyBytes(void* dst, const void* src, int64_t size_bytes, void* stream) = 0;
 
   /// Enqueues setting every element to `value`, converted to the blob's type.
-  virtual void Fill(const TBlob& dst, double value, void* stream) = 0;
+  virtual void Fill(const TBlob& dst, const Number& value, void* stream) = 0;
 };
 
 /// Registers the runtime of a device type, and returns true so that a constant can be initialized

@@ -58,10 +58,10 @@ class CudaRuntime final : public DeviceRuntime {
         "cudaMemcpyAsync");
   }
 
-  void Fill(const TBlob& dst, double value, void* stream) override {
+  void Fill(const TBlob& dst, const Number& value, void* stream) override {
     VisitDType(dst.type_flag_, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      dst.FlatTo1D<gpu, T>(static_cast<Stream<gpu>*>(stream)) = static_cast<T>(value);
+      dst.FlatTo1D<gpu, T>(static_cast<Stream<gpu>*>(stream)) = value.Element<T>();
     });
   }
 

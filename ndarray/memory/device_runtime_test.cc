@@ -42,9 +42,9 @@ class LazyDevice final : public DeviceRuntime {
     static_cast<Work*>(stream)->push_back(
         [=] { std::memcpy(dst, src, static_cast<size_t>(size_bytes)); });
   }
-  void Fill(const TBlob& dst, double value, void* stream) override {
+  void Fill(const TBlob& dst, const Number& value, void* stream) override {
     static_cast<Work*>(stream)->push_back([=] {
-      for (index_t i = 0; i < dst.Size(); ++i) dst.dptr<float>()[i] = static_cast<float>(value);
+      for (index_t i = 0; i < dst.Size(); ++i) dst.dptr<float>()[i] = value.Element<float>();
     });
   }
 
