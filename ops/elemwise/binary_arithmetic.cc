@@ -260,7 +260,7 @@ Term HypotGraph(const Term& g, const Term& a, const Term& y) {
                             .scalar = "_power_scalar",
                             .reverse_scalar = "_rpower_scalar",
                             .formula = "lhs to the power rhs",
-                             .numbers = NumberBesideIntegers::kExact,
+                            .numbers = NumberBesideIntegers::kExact,
                             .left_graph = TESSERA_GRAPH(PowerLeftGraph(g, a, b)),
                             .right_graph = TESSERA_GRAPH(PowerRightGraph(g, a, b, y))}),
                        Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
