@@ -4,8 +4,9 @@
 //
 // A box is (left, top, right, bottom) in the format corner, (x, y, width, height) with the centre's
 // place in the format center. The gradient is 0, as in MXNet. Shapes: lhs (m…, 4), rhs (n…, 4), out
-// (m…, n…), each with one axis or more before the 4. Types: float32, float64, float16, bfloat16;
-// the last two are computed in float32. Runs on the CPU.
+// (m…, n…), each with one axis or more before the 4, and out with at most eight, which arrays here
+// have. Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on
+// the CPU.
 #include <string>
 #include <vector>
 

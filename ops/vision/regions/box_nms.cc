@@ -4,18 +4,21 @@
 //   d data = each kept row's gradient; 0 for the others
 //
 // A row of data is a box with a score, perhaps a class, and other numbers. Rows with a score above
-// valid_thresh and a class other than background_id take part; of them, if topk > 0, the topk with
-// the highest scores. A row is kept unless it overlaps a kept row before it by more than
+// valid_thresh and, if they have a class, one other than background_id take part; of them, if topk
+// > 0, the topk with the highest scores. valid_thresh has data's type, so that the float16 next to
+// 0.3 is not above 0.3. A row is kept unless it overlaps a kept row before it by more than
 // overlap_thresh (boxes.h: OverlapOf); without force_suppress, rows of different classes do not
-// count. Equal scores keep their order. The coordinates of kept rows are written in out_format,
-// which the gradient does not regard, as in MXNet. With topk = 0, the output is data. Shapes: data
-// and output0 (…, boxes, numbers); the hidden output (…, boxes, 1) holds the kept rows' numbers, or
-// -1. Types: float32, float64, float16, bfloat16; the last two are compared in float32; the hidden
+// count, which are integers: 0.5 and 0 are one class, but 0.5 is not background_id = 0. Equal
+// scores keep their order. The coordinates of kept rows are written in out_format, which the
+// gradient does not regard, as in MXNet. With topk = 0, the output is data. Shapes: data and
+// output0 (…, boxes, numbers); the hidden output (…, boxes, 1) holds the kept rows' numbers, or -1.
+// Types: float32, float64, float16, bfloat16; the last two are compared in float32; the hidden
 // output int64. Runs on the CPU.
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/elements.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/loops/row_call.h"
@@ -52,7 +55,7 @@ struct BoxNmsParameters {
     schema.Optional("score_index", &P::score_index, "the place of its score");
     schema.Range(0, 1 << 30);
     schema.Optional("id_index", &P::id_index, "the place of its class; -1 if it has none");
-    schema.Optional("background_id", &P::background_id, "a class that is left out; -1: none");
+    schema.Optional("background_id", &P::background_id, "the class of rows that are left out");
     schema.Optional("force_suppress", &P::force_suppress,
                     "whether boxes of different classes leave each other out");
     DeclareBoxFormat(schema, "in_format", &P::in_format, "the meaning of data's coordinates");
@@ -135,11 +138,12 @@ class BoxNmsOperator final : public Operator {
       using T = decltype(one);
       const Rows rows(in_data[0].shape_);
       const Elements<T> data(in_data[0]);
+      const auto threshold = RoundedTo<T>(in_data[0].type_flag_, param_.valid_thresh);
       ParallelFor(rows.batch, StepsPerTask(rows.count * rows.count),
                   [&](index_t begin, index_t end) {
                     for (index_t n = begin; n < end; ++n) {
                       const T* const boxes = data.data() + n * rows.count * rows.width;
-                      std::vector<int64_t> kept = Keep(boxes, rows);
+                      std::vector<int64_t> kept = Keep(boxes, rows, threshold);
                       if (req[0] != kNullOp) WriteRows(boxes, rows, kept, n, req[0], out_data[0]);
                       if (req[1] == kNullOp) continue;
                       kept.resize(static_cast<size_t>(rows.count), -1);
@@ -187,12 +191,23 @@ class BoxNmsOperator final : public Operator {
     index_t batch, count, width;
   };
 
-  /// Returns the numbers of the kept rows, in the output's order.
+  /// Returns a number rounded to an array's type, whose elements are computed in T.
   template <typename T>
-  std::vector<int64_t> Keep(const T* boxes, const Rows& rows) const {
+  static T RoundedTo(DType dtype, double value) {
+    int64_t element = 0;
+    StoreConverted(&value, 1, /*add=*/false, dtype, &element);
+    T rounded;
+    LoadRow(&element, dtype, /*stride=*/1, 1, &rounded);
+    return rounded;
+  }
+
+  /// Returns the numbers of the kept rows, in the output's order. `threshold` is the score that a
+  /// row must exceed.
+  template <typename T>
+  std::vector<int64_t> Keep(const T* boxes, const Rows& rows, T threshold) const {
     std::vector<int64_t> order;
     for (index_t i = 0; i < rows.count; ++i) {
-      if (param_.topk == 0 || TakesPart(boxes + i * rows.width)) order.push_back(i);
+      if (param_.topk == 0 || TakesPart(boxes + i * rows.width, threshold)) order.push_back(i);
     }
     if (param_.topk == 0) return order;
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -227,10 +242,10 @@ class BoxNmsOperator final : public Operator {
   };
 
   template <typename T>
-  bool TakesPart(const T* row) const {
+  bool TakesPart(const T* row, T threshold) const {
     const bool background =
-        param_.HasClasses() && param_.background_id >= 0 && ClassOf(row) == param_.background_id;
-    return row[param_.score_index] > static_cast<T>(param_.valid_thresh) && !background;
+        param_.HasClasses() && row[param_.id_index] == static_cast<T>(param_.background_id);
+    return row[param_.score_index] > threshold && !background;
   }
   template <typename T>
   int64_t ClassOf(const T* row) const {

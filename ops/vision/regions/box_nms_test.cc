@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,7 @@ std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Va
       for (index_t i = 0; i < count; ++i) {
         const double* const row = data + i * width;
         if (done[static_cast<size_t>(i)] || row[o.score] <= o.valid) continue;
-        if (o.id >= 0 && o.background >= 0 && row[o.id] == static_cast<double>(o.background))
-          continue;
+        if (o.id >= 0 && row[o.id] == static_cast<double>(o.background)) continue;
         if (best < 0 || row[o.score] > data[best * width + o.score]) best = i;
       }
       if (best < 0) break;
@@ -71,7 +71,7 @@ std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Va
       const double* const row = data + best * width;
       const bool keeps = std::none_of(kept.begin(), kept.end(), [&](index_t k) {
         const double* const other = data + k * width;
-        return (o.force || o.id < 0 || other[o.id] == row[o.id]) &&
+        return (o.force || o.id < 0 || std::trunc(other[o.id]) == std::trunc(row[o.id])) &&
                o.Overlap(other, row) > o.overlap;
       });
       if (keeps) kept.push_back(best);
@@ -115,18 +115,24 @@ OperatorRow Row() {
                                   0, 0.25, 0, 0, 4, 3,    9, 2, 0.5,   8,   8,   9, 12,  6,
                                   1, -0.5, 1, 1, 2, 2,    5, 0, 1,     7.5, 8,   9, 12,  4,
                                   2, 0.5,  8, 8, 9, 11.5, 3, 1, 0.125, 0.5, 1,   4, 4.5, 2});
+  // The classes -1, 0.5, 0 and 1 for equal boxes.
+  const Fill classes = Fill::Given({-1, 0.75, 0, 0, 4, 4, 5, 0.5, 0.5,   0, 0, 4, 4, 6,
+                                    0,  0.25, 0, 0, 4, 4, 7, 1,   0.125, 0, 0, 4, 4, 8});
   const auto add = [&](const std::string& name, const ParameterMap& parameters,
-                       const TShape& data = {8, 7}) {
+                       const TShape& data = {8, 7}, const Fill* fill = nullptr) {
     row.cases.push_back({.name = name,
                          .parameters = parameters,
                          .inputs = {data},
-                         .fills = {boxes},
+                         .fills = {fill == nullptr ? boxes : *fill},
                          .fixed_types = {DType::kUnknown}});
   };
   add("all", {});
   add("classes", {{"id_index", "0"}});
   add("forced", {{"id_index", "0"}, {"force_suppress", "True"}, {"overlap_thresh", "0.25"}});
   add("background", {{"id_index", "0"}, {"background_id", "1"}});
+  add("background_by_default", {{"id_index", "0"}}, {4, 7}, &classes);
+  add("background_is_no_fraction", {{"id_index", "0"}, {"background_id", "0"}}, {4, 7}, &classes);
+  add("no_background", {{"id_index", "0"}, {"background_id", "-2"}}, {4, 7}, &classes);
   add("topk", {{"topk", "3"}}, {2, 4, 7});
   add("valid", {{"valid_thresh", "0.375"}, {"overlap_thresh", "0.875"}}, {2, 1, 4, 7});
   add("to_center", {{"out_format", "center"}});
