@@ -171,7 +171,8 @@ void DeclareCreation(ParameterSchema<Parameters>& schema) {
                 "the output's element type");
 }
 
-// _zeros, _ones, _full.
+// _zeros, _ones, _full, and MXNet's names of the first two for NumPy's shapes. Shapes mean the same
+// under both: the C API answers () and extents of 0 itself.
 
 /// Returns the shape of a parameter in which 0 and -1 are unknown extents, and no extents at all an
 /// unknown rank.
@@ -242,6 +243,10 @@ const bool kZeros = RegisterMove<ConstantProperty<ConstantParameters>>(
     TESSERA_TABLE_PLACE, "_zeros", "Zeros.", FillConstant<ConstantParameters, 0>, nullptr);
 const bool kOnes = RegisterMove<ConstantProperty<ConstantParameters>>(
     TESSERA_TABLE_PLACE, "_ones", "Ones.", FillConstant<ConstantParameters, 1>, nullptr);
+const bool kNumpyZeros = RegisterMove<ConstantProperty<ConstantParameters>>(
+    TESSERA_TABLE_PLACE, "_npi_zeros", "Zeros.", FillConstant<ConstantParameters, 0>, nullptr);
+const bool kNumpyOnes = RegisterMove<ConstantProperty<ConstantParameters>>(
+    TESSERA_TABLE_PLACE, "_npi_ones", "Ones.", FillConstant<ConstantParameters, 1>, nullptr);
 const bool kFull = RegisterMove<ConstantProperty<FullParameters>>(
     TESSERA_TABLE_PLACE, "_full", "One value everywhere.",
     [](const MoveCall<FullParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,

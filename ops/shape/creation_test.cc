@@ -56,11 +56,23 @@ std::vector<ErrorCase> WithoutValue(std::vector<ErrorCase> errors) {
   return errors;
 }
 
-const RowRegistration kZeros({.name = "_zeros",
-                              .cases = ConstantCases({}),
-                              .forward = Constant(0),
-                              .takes_integers = true,
-                              .errors = WithoutValue(ShapeErrors())});
+OperatorRow ConstantRow(const std::string& name, double value) {
+  OperatorRow row;
+  row.name = name;
+  row.cases = ConstantCases({});
+  row.forward = Constant(value);
+  row.takes_integers = true;
+  row.errors = WithoutValue(ShapeErrors());
+  return row;
+}
+
+const RowRegistration kConstants[] = {
+    RowRegistration(ConstantRow("_zeros", 0)),
+    RowRegistration(ConstantRow("_npi_zeros", 0)),
+    RowRegistration(ConstantRow("_ones", 1)),
+    RowRegistration(ConstantRow("_npi_ones", 1)),
+};
+
 OperatorRow UntypedZerosRow() {
   OperatorRow row;
   row.name = "_zeros_without_dtype";
@@ -81,11 +93,6 @@ OperatorRow UntypedZerosRow() {
 }
 
 const RowRegistration kUntypedZeros(UntypedZerosRow());
-const RowRegistration kOnes({.name = "_ones",
-                             .cases = ConstantCases({}),
-                             .forward = Constant(1),
-                             .takes_integers = true,
-                             .errors = WithoutValue(ShapeErrors())});
 const RowRegistration kFull({.name = "_full",
                              .cases = ConstantCases({{"value", "3.75"}}),
                              .forward = Constant(0),

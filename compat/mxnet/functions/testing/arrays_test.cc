@@ -85,7 +85,7 @@ TEST(InvokeTest, AWrongIndexOfGatherNdIsAnIndexError) {
 
 TEST(InvokeTest, NumpyShapesHaveScalarsAndEmptyArrays) {
   NDArrayHandle array = nullptr;
-  for (const char* const name : {"_zeros", "_random_uniform"}) {
+  for (const char* const name : {"_zeros", "_npi_ones", "_random_uniform"}) {
     for (const char* const shape : {"()", "(0, 3)"}) {
       EXPECT_THAT(Invoke(name, {}, {{"shape", shape}}, &array), Not(IsEmpty())) << shape;
     }
