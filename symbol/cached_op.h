@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/monitor_names.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
@@ -61,9 +62,9 @@ class CachedOp {
   using Monitor =
       std::function<void(const std::string& name, const std::string& op, const NDArray& value)>;
 
-  /// Lets later calls report each operator's outputs, and before them its inputs if `all`. Such
-  /// calls run the operators one by one. An empty function ends that.
-  void SetMonitor(Monitor monitor, bool all);
+  /// Lets later calls report each operator's outputs, and before them its inputs if `all`, under
+  /// `names`. Such calls run the operators one by one. An empty function ends that.
+  void SetMonitor(Monitor monitor, bool all, MonitorNames names = {});
 
   /// Returns the names of the inputs, in order.
   const std::vector<std::string>& input_names() const;

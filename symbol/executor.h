@@ -9,6 +9,7 @@
 
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
+#include "tessera/symbol/monitor_names.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
@@ -95,8 +96,10 @@ class Executor {
   /// is called "fc1_backward_data_grad". Results that nothing reads are computed too; the gradient
   /// of an argument that has none, such as a label, is zero. With `monitor_all`, the callback also
   /// receives the inputs of each step before, "fc1_data", and first, by its name, a variable that
-  /// is one. Monitored runs use separate memory for each result. An empty function ends this.
-  virtual void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false) = 0;
+  /// is one. `names` may give other names than the operator's. Monitored runs use separate memory
+  /// for each result. An empty function ends this.
+  virtual void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false,
+                                  MonitorNames names = {}) = 0;
 
   /// Returns the memory of the intermediate results.
   virtual MemoryPlanSummary memory_plan() const = 0;

@@ -405,6 +405,21 @@ TEST(ExecutorTest, AMonitorReceivesEveryResultInOrder) {
   EXPECT_EQ(executor->grad_dict()["fc1_weight"].ToVector(), gradient);
 }
 
+TEST(ExecutorTest, AMonitorMayNameTheValues) {
+  const auto executor = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  std::vector<std::string> names;
+  const auto note = [&](const std::string& name, const NDArray&) { names.push_back(name); };
+  const auto types = [](const OperatorProperty& op) {
+    return std::vector<std::string>(op.ListArguments().size(), op.TypeString());
+  };
+  executor->SetMonitorCallback(note, /*monitor_all=*/true, {.inputs = types});
+  executor->Forward(false);
+  EXPECT_THAT(std::vector<std::string>(names.begin(), names.begin() + 9),
+              testing::ElementsAre("data", "fc1_FullyConnected", "fc1_weight", "fc1_FullyConnected",
+                                   "fc1_bias", "fc1_FullyConnected", "fc1_output", "act_Activation",
+                                   "act_output"));
+}
+
 TEST(ExecutorTest, AMonitorReceivesGradientsThatNothingReads) {
   const auto executor = SimpleBind(
       Symbol::Apply("FullyConnected", {Symbol::Variable("data")}, {{"num_hidden", "1"}}, "fc"),

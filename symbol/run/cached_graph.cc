@@ -270,10 +270,11 @@ CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
   }
 }
 
-void CachedGraph::SetMonitor(CachedOp::Monitor monitor, bool all) {
+void CachedGraph::SetMonitor(CachedOp::Monitor monitor, bool all, MonitorNames names) {
   std::shared_ptr<const Monitoring> monitoring;
   if (monitor != nullptr) {
-    monitoring = std::make_shared<const Monitoring>(Monitoring{std::move(monitor), all});
+    monitoring =
+        std::make_shared<const Monitoring>(Monitoring{std::move(monitor), all, std::move(names)});
   }
   const std::lock_guard lock(mutex_);
   monitoring_.swap(monitoring);
@@ -347,7 +348,7 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
     std::vector<NDArray> arguments;
     for (const int input : graph_.InputIds(i)) arguments.push_back(values[At(input)]);
     if (monitoring != nullptr && monitoring->all) {
-      Report(*monitoring, node, node.property->ListArguments(), arguments);
+      Report(*monitoring, node, monitoring->names.inputs(*node.property), arguments);
     }
     try {
       const std::vector<NDArray> results =
@@ -356,7 +357,7 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
       }
       if (monitoring != nullptr) {
-        Report(*monitoring, node, node.property->ListOutputs(), results);
+        Report(*monitoring, node, monitoring->names.outputs(*node.property), results);
       }
     } catch (const Error& error) {
       throw Error(error.code(), "node \"" + Excerpt(node.name) + "\": " + error.what());
@@ -380,8 +381,8 @@ std::vector<NDArray> CachedOp::operator()(std::span<const NDArray> inputs) const
 
 const std::vector<std::string>& CachedOp::input_names() const { return graph_->input_names(); }
 
-void CachedOp::SetMonitor(Monitor monitor, bool all) {
-  graph_->SetMonitor(std::move(monitor), all);
+void CachedOp::SetMonitor(Monitor monitor, bool all, MonitorNames names) {
+  graph_->SetMonitor(std::move(monitor), all, std::move(names));
 }
 
 int CachedOp::num_signatures() const { return graph_->num_signatures(); }

@@ -122,7 +122,7 @@ class CachedGraph {
   CachedGraph(const Symbol& symbol, CachedOpOptions options);
 
   std::vector<NDArray> Call(std::span<const NDArray> inputs);
-  void SetMonitor(CachedOp::Monitor monitor, bool all);
+  void SetMonitor(CachedOp::Monitor monitor, bool all, MonitorNames names);
   const std::vector<std::string>& input_names() const { return input_names_; }
   int num_signatures();
 
@@ -131,6 +131,7 @@ class CachedGraph {
   struct Monitoring {
     CachedOp::Monitor monitor;
     bool all = false;
+    MonitorNames names;
   };
 
   std::shared_ptr<const Monitoring> GetMonitoring();

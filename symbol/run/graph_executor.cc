@@ -335,9 +335,11 @@ void GraphExecutor::TakeHeadGradients(const std::vector<NDArray>& given) {
   }
 }
 
-void GraphExecutor::SetMonitorCallback(MonitorCallback callback, bool monitor_all) {
+void GraphExecutor::SetMonitorCallback(MonitorCallback callback, bool monitor_all,
+                                       MonitorNames names) {
   monitor_ = std::move(callback);
   monitor_all_ = monitor_all;
+  monitor_names_ = std::move(names);
 }
 
 void GraphExecutor::RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode) {
@@ -350,7 +352,7 @@ void GraphExecutor::RunMonitored(BoundProgram* runner, int begin, int end, CallM
 }
 
 void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) const {
-  const std::vector<std::string> names = step.node->property->ListArguments();
+  const std::vector<std::string> names = monitor_names_.inputs(*step.node->property);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const NDArray& array = runner.binding().arrays[At(step.inputs[i])];
     const graph::Node& input = *step.node->inputs[i].node;
@@ -360,7 +362,7 @@ void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) c
 }
 
 void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) const {
-  graph::OutputNames names;
+  const std::vector<std::string> names = monitor_names_.outputs(*step.node->property);
   for (size_t k = 0; k < step.outputs.size(); ++k) {
     NDArray array;
     if (step.req[k] != kNullOp) {
@@ -371,7 +373,7 @@ void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) 
                       step.in_types[k]);
       array = 0.0f;
     }
-    monitor_(names.Of(*step.node, static_cast<int>(k)), array);
+    monitor_(step.node->name + "_" + names[k], array);
   }
 }
 

@@ -58,7 +58,7 @@ class GraphExecutor final : public Executor {
                       const std::map<std::string, NDArray>& aux_states,
                       bool allow_extra_params) override;
   std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const override;
-  void SetMonitorCallback(MonitorCallback callback, bool monitor_all) override;
+  void SetMonitorCallback(MonitorCallback callback, bool monitor_all, MonitorNames names) override;
   MemoryPlanSummary memory_plan() const override;
   std::string DebugString() const override;
 
@@ -117,6 +117,7 @@ class GraphExecutor final : public Executor {
   std::unique_ptr<BoundProgram> monitored_;            // made at the first monitored run
   MonitorCallback monitor_;
   bool monitor_all_ = false;
+  MonitorNames monitor_names_;
 
   BoundProgram* last_ = nullptr;  // what the last Forward ran
   bool last_is_train_ = false;
