@@ -115,3 +115,24 @@ def test_a_summary_and_a_picture_of_a_network(capsys):
     assert "Dense" in capsys.readouterr().out
     mx.viz.print_summary(networks.convolutional_symbol(), shape={"data": (1, 3, 8, 8)})
     assert "Total params: 445" in capsys.readouterr().out
+
+
+def hooked(net, monitor_all):
+    net.initialize()
+    net.hybridize()
+    seen = []
+    net.register_op_hook(lambda name, op, _: seen.append(f"{mx.base.py_str(name)} of {mx.base.py_str(op)}"), monitor_all)
+    net(nd.ones((2, 3)))
+    return seen
+
+
+def test_a_hook_hears_the_names_of_mxnet():
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        root = gluon.nn.HybridLambda(lambda F, x: F.sqrt(x, name="root"))
+        net.add(gluon.nn.Dense(2), gluon.nn.Activation("relu"), root)
+    assert hooked(net, True) == [
+        "net_dense0_fwd_data of FullyConnected", "net_dense0_fwd_weight of FullyConnected",
+        "net_dense0_fwd_bias of FullyConnected", "net_dense0_fwd_output of FullyConnected",
+        "net_relu0_fwd_input0 of Activation", "net_relu0_fwd_output of Activation",
+        "net_hybridlambda0_root_input0 of sqrt", "net_hybridlambda0_root_0 of sqrt"]

@@ -69,6 +69,15 @@ def test_a_monitor_sees_every_output(caplog):
     assert float(seen["fc1_output"]) == 6  # the bias is zero
 
 
+def test_a_monitor_of_inputs_numbers_those_without_a_name():
+    executor = networks.perceptron_symbol().simple_bind(mx.cpu(), data=(4, 6))
+    seen = []
+    executor.set_monitor_callback(lambda name, _: seen.append(mx.base.py_str(name)), monitor_all=True)
+    executor.forward()
+    assert seen[:8] == ["data", "fc1_data", "fc1_weight", "fc1_weight", "fc1_bias", "fc1_bias", "fc1_output",
+                        "relu1_input0"]
+
+
 def test_bind_on_shapes_that_change():
     executor = networks.convolutional_symbol().simple_bind(mx.cpu(), data=(2, 3, 8, 8))
     executor.arg_dict["fc_bias"][:] = 3

@@ -10,6 +10,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/compat/mxnet/core/monitor_names.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 
 namespace tessera::mxnet {
@@ -77,7 +78,7 @@ void RegisterHook(CachedOpHandle handle, CachedOpMonitorCallback callback, bool 
       callback(name.c_str(), op.c_str(), Arrays().Add(value), nullptr);
     };
   }
-  CachedOps().Get(handle)->SetMonitor(std::move(monitor), monitor_all);
+  CachedOps().Get(handle)->SetMonitor(std::move(monitor), monitor_all, HookNames());
 }
 
 }  // namespace

@@ -157,9 +157,9 @@ TEST(CallbackTest, AHookSeesTheValuesOfACachedOp) {
     return std::exchange(reported, {});
   };
   ASSERT_EQ(MXCachedOpRegisterOpHook(op, hook, true), 0);
-  EXPECT_THAT(call(), ElementsAre("layer_data of square: 3", "layer_output of square: 9"));
+  EXPECT_THAT(call(), ElementsAre("layer_input0 of square: 3", "layer_0 of square: 9"));
   ASSERT_EQ(MXCachedOpRegisterOpHook(op, hook, false), 0);
-  EXPECT_THAT(call(), ElementsAre("layer_output of square: 9"));
+  EXPECT_THAT(call(), ElementsAre("layer_0 of square: 9"));
   ASSERT_EQ(MXCachedOpRegisterOpHook(op, nullptr, false), 0);
   EXPECT_THAT(call(), testing::IsEmpty());
   MXNDArrayFree(input);

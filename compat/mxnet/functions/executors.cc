@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 
+#include "tessera/compat/mxnet/core/monitor_names.h"
 #include "tessera/compat/mxnet/functions/ignored_names.h"
-#include "tessera/compat/mxnet/quirks/quirks.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/common_subexpressions.h"
 
@@ -26,27 +24,6 @@ bool IsRepeatable(const Symbol& symbol) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const graph::Node* node) {
     return node->is_variable() || node->property->purity() == Purity::kPure;
   });
-}
-
-/// Returns whether MXNet has names for the inputs of an operator. It numbers the input of most
-/// operators with one.
-bool HasInputNames(const OperatorProperty& property) {
-  const std::vector<std::string> names = property.ListArguments();
-  if (names.size() != 1 || names[0] != "data") return true;
-  return QuirksOf(property.TypeString()).Has(Quirk::kNamedDataInput);
-}
-
-/// Returns the names of inputs that MXNet's monitors call otherwise, with MXNet's.
-std::map<std::string, std::string> MonitoredNames(const Symbol& symbol) {
-  std::map<std::string, std::string> names;
-  const graph::IndexedGraph graph(symbol.outputs());
-  for (const graph::Node* const node : graph.nodes()) {
-    if (node->is_variable() || HasInputNames(*node->property)) continue;
-    names.emplace(node->name + "_data", node->name + "_input0");
-  }
-  // A variable keeps its name.
-  for (const int id : graph.variables()) names.erase(graph.node(id).name);
-  return names;
 }
 
 }  // namespace
@@ -107,16 +84,7 @@ Symbol ApiExecutor::OptimizedSymbol() const {
 
 void ApiExecutor::SetMonitor(const MonitorCallback& monitor, bool monitor_all) {
   const ExclusiveUse use = Use();
-  if (monitor == nullptr || !monitor_all) {
-    executor_->SetMonitorCallback(monitor, monitor_all);
-    return;
-  }
-  executor_->SetMonitorCallback(
-      [monitor, names = MonitoredNames(symbol_)](const std::string& name, const NDArray& array) {
-        const auto found = names.find(name);
-        monitor(found == names.end() ? name : found->second, array);
-      },
-      monitor_all);
+  executor_->SetMonitorCallback(monitor, monitor_all, ExecutorNames());
 }
 
 }  // namespace tessera::mxnet

@@ -41,8 +41,7 @@ class ApiExecutor {
   /// Returns the bound graph, in which equal subexpressions are one unless the environment had
   /// MXNET_ELIMINATE_COMMON_EXPR=0 when it was bound.
   Symbol OptimizedSymbol() const;
-  /// Calls `monitor` as Executor::SetMonitorCallback does, with MXNet's names: "act_input0" for the
-  /// input of an operator whose inputs have no names there.
+  /// Calls `monitor` as Executor::SetMonitorCallback does, with MXNet's names.
   void SetMonitor(const MonitorCallback& monitor, bool monitor_all);
 
  private:

@@ -63,7 +63,7 @@ TEST(ExecutorsTest, TheOptimizedSymbolHasCommonSubexpressionsOnce) {
 TEST(ExecutorsTest, AMonitorHearsTheNamesOfMxnet) {
   Symbol net = Symbol::Apply("Activation", {Symbol::Variable("x")}, {{"act_type", "tanh"}}, "act");
   net = Symbol::Apply("softmax", {net}, {}, "soft");
-  // A variable keeps its name, also where it is made for an input.
+  // A variable has its name, also where it is made for an input without one.
   net = net + Symbol::Apply("relu", std::vector<Symbol>(), {}, "other");
   ApiExecutor executor = Bound(net, {{"x", {2, 3}}});
   std::vector<std::string> names;
@@ -73,7 +73,7 @@ TEST(ExecutorsTest, AMonitorHearsTheNamesOfMxnet) {
   ASSERT_GT(names.size(), 8u);
   EXPECT_THAT(std::vector<std::string>(names.begin(), names.begin() + 8),
               ElementsAre("x", "act_input0", "act_output", "soft_data", "soft_output", "other_data",
-                          "other_data", "other_output"));
+                          "other_input0", "other_output"));
   names.clear();
   executor.SetMonitor(note, /*monitor_all=*/false);
   executor.Forward(false);

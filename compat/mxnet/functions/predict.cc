@@ -15,6 +15,7 @@
 #include "tessera/compat/mxnet/core/callbacks.h"
 #include "tessera/compat/mxnet/core/exclusive_use.h"
 #include "tessera/compat/mxnet/core/extents.h"
+#include "tessera/compat/mxnet/core/monitor_names.h"
 #include "tessera/ndarray/serialization.h"
 #include "tessera/symbol/executor.h"
 
@@ -158,7 +159,7 @@ void Predictor::SetMonitor(PredictMonitor monitor, void* data, bool monitor_all)
     };
   }
   const ExclusiveUse use = Use();
-  executor_->SetMonitorCallback(std::move(callback), monitor_all);
+  executor_->SetMonitorCallback(std::move(callback), monitor_all, ExecutorNames());
 }
 
 /// Reads a file of parameters, whose names begin with "arg:" or "aux:".

@@ -14,6 +14,8 @@ enum class Quirk {
   kIndexError,      ///< a wrong index raises Python's IndexError
   kPrecisionCast,   ///< a cast that automatic mixed precision has inserted
   kNamedDataInput,  ///< monitors call the only input "data", and not "input0"
+  kUnnamedInputs,   ///< monitors call the inputs "input0", "input1", …
+  kNamedOutputs,    ///< hooks call the outputs by their names, and not "0", "1", …
 };
 
 /// Operators that share a quirk.

@@ -287,6 +287,8 @@ TEST(PredictTest, AMonitorSeesResultsAndMayNotRunThePredictor) {
   EXPECT_THAT(seen.arrays["fc_output"], ElementsAre(7, -85));
   EXPECT_THAT(seen.arrays["act_output"], ElementsAre(7, 0));
   EXPECT_THAT(seen.arrays["data"], ElementsAre(1, 1, 1));
+  EXPECT_THAT(seen.arrays["fc_data"], ElementsAre(1, 1, 1));
+  EXPECT_THAT(seen.arrays["act_input0"], ElementsAre(7, -85));
   EXPECT_THAT(seen.error, HasSubstr("runs in another call"));
   seen.arrays.clear();
   Check(MXPredSetMonitorCallback(predictor.get(), nullptr, nullptr, false));
