@@ -136,3 +136,19 @@ def test_a_hook_hears_the_names_of_mxnet():
         "net_dense0_fwd_bias of FullyConnected", "net_dense0_fwd_output of FullyConnected",
         "net_relu0_fwd_input0 of Activation", "net_relu0_fwd_output of Activation",
         "net_hybridlambda0_root_input0 of sqrt", "net_hybridlambda0_root_0 of sqrt"]
+
+
+def test_a_small_block_is_inlined_into_the_tape():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(4), gluon.nn.Dense(4), gluon.nn.Dense(4))
+    net.initialize()
+
+    def recorded(**flags):
+        net.hybridize(**flags)
+        with autograd.record():
+            y = net(nd.ones((1, 4)))
+        names = autograd.get_symbol(y).get_internals().list_outputs()
+        y.backward()
+        return len(names)
+
+    assert recorded(inline_limit=3) == recorded(inline_limit=2) + 2 == recorded() + 2

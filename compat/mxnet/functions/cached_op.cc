@@ -1,6 +1,8 @@
 // Compiled functions of arrays. Functions of MXNet's C API; see types.h.
 #include "tessera/symbol/cached_op.h"
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +14,8 @@
 #include "tessera/compat/mxnet/core/callbacks.h"
 #include "tessera/compat/mxnet/core/monitor_names.h"
 #include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/graph/graph.h"
+#include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
 
@@ -27,18 +31,45 @@ Handles<CachedOp>& CachedOps() {
   return *ops;
 }
 
-void Create(SymbolHandle symbol, int num_flags, const char** keys, const char** vals,
+/// The flags of MXNet's CachedOp that say something here; others choose how its own executor works.
+struct Flags {
+  bool static_alloc = false;
+  int inline_limit = 2;
+
+  static void Declare(ParameterSchema<Flags>& schema) {
+    schema.Optional("static_alloc", &Flags::static_alloc, "whether calls keep their memory");
+    schema.Optional("inline_limit", &Flags::inline_limit,
+                    "the number of operators up to which a graph is called one by one");
+    schema.Range(0, std::numeric_limits<int>::max());
+  }
+};
+
+Flags FlagsFrom(int count, const char** keys, const char** vals) {
+  if (count < 0) throw InvalidArgument("the number of flags is ", count);
+  ParameterMap given = ParametersOf(static_cast<size_t>(count), keys, vals);
+  std::erase_if(given, [](const auto& flag) {
+    return flag.first != "static_alloc" && flag.first != "inline_limit";
+  });
+  return ParameterSchema<Flags>::Get().Parse("CachedOp", given);
+}
+
+int NumOperators(const Symbol& symbol) {
+  const graph::IndexedGraph graph(symbol.outputs());
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                    [](const graph::Node* node) { return !node->is_variable(); }));
+}
+
+/// Creates a function. As in MXNet, a tape records the operators of a small one in place of a call,
+/// so that autograd's graph shows them, and their gradients have gradients.
+void Create(SymbolHandle handle, int num_flags, const char** keys, const char** vals,
             CachedOpHandle* out) {
   NotNull(out, "out");
-  if (num_flags < 0) throw InvalidArgument("the number of flags is ", num_flags);
-  CachedOpOptions options;
-  for (const auto& [key, value] : ParametersOf(static_cast<size_t>(num_flags), keys, vals)) {
-    // Other flags of MXNet choose how its own executor works.
-    if (key == "static_alloc") {
-      options.static_alloc = value == "True" || value == "true" || value == "1";
-    }
-  }
-  *out = CachedOps().Add(CachedOp(*SymbolOf(symbol), options));
+  const Flags flags = FlagsFrom(num_flags, keys, vals);
+  const std::shared_ptr<const Symbol> symbol = SymbolOf(handle);
+  const bool is_inlined = !flags.static_alloc && NumOperators(*symbol) <= flags.inline_limit;
+  *out = CachedOps().Add(
+      CachedOp(*symbol, {.static_alloc = flags.static_alloc, .node_by_node = is_inlined}));
 }
 
 void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
