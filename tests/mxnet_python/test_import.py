@@ -1,5 +1,7 @@
 """What a program meets first: the import, errors, and shapes as clients write them."""
 
+import threading
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -72,6 +74,26 @@ def test_numbers_and_truth_in_every_spelling():
 def test_shapes_of_numpy_integers():
     extent = np.arange(4).reshape(2, 2).shape[0] + np.int64(0)
     assert nd.zeros((int(extent), 3)).shape == (2, 3)
+
+
+def test_ones_of_numpys_shapes_in_another_thread():
+    made = []
+    mx.util.set_np_shape(2)  # of all threads
+    try:
+        thread = threading.Thread(target=lambda: made.extend(mx.np.ones(shape) for shape in ((), (0, 1, 2), (2,))))
+        thread.start()
+        thread.join()
+        assert [(array.shape, array.asnumpy().tolist()) for array in made] == [((), 1), ((0, 1, 2), []), ((2,), [1, 1])]
+    finally:
+        mx.util.set_np_shape(0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_boxes_that_are_left_out(dtype):
+    rows = nd.array([[-1, .9, 1, 1, 2, 2], [0, .3, 0, 0, 4, 4], [1, .4, 8, 8, 9, 9], [0, .5, 0, 0, 4, 4]], dtype=dtype)
+    kept = nd.contrib.box_nms(rows, valid_thresh=0.3, id_index=0).asnumpy()
+    assert kept[:, 0].tolist() == [0, 1, -1, -1] and (kept[2:] == -1).all()
+    np.testing.assert_array_equal(kept[:2], rows.asnumpy()[[3, 2]])
 
 
 def test_random_numbers_follow_from_the_seed():
