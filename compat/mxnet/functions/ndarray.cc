@@ -1,6 +1,7 @@
 // Arrays: creation, copies, views, files. Functions of MXNet's C API; see types.h.
 #include <algorithm>
 #include <cstring>
+#include <source_location>
 #include <span>
 #include <string>
 
@@ -107,17 +108,21 @@ void CopyToClient(const NDArray& array, void* data, index_t size) {
   std::memcpy(data, array.data().dptr_, static_cast<size_t>(size * DTypeSizeBytes(array.dtype())));
 }
 
-/// Runs the body of a function that waits, which may report the error of a draw.
+/// Runs the body of a function that waits, which may report the error of a draw. `site` is the
+/// function's, which profiles show.
 template <typename Body>
-int WaitingCall(const Body& body) noexcept {
-  return ApiCall([&] {
-    try {
-      body();
-    } catch (...) {
-      EndFailedDraws();
-      throw;
-    }
-  });
+int WaitingCall(const Body& body,
+                const std::source_location site = std::source_location::current()) noexcept {
+  return ApiCall(
+      [&] {
+        try {
+          body();
+        } catch (...) {
+          EndFailedDraws();
+          throw;
+        }
+      },
+      site);
 }
 
 }  // namespace
