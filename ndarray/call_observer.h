@@ -2,6 +2,7 @@
 #define TESSERA_NDARRAY_CALL_OBSERVER_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/dialect.h"
@@ -15,13 +16,31 @@ class CallObserver {
   CallObserver(const CallObserver&) = delete;
   CallObserver& operator=(const CallObserver&) = delete;
 
-  /// Receives a call that has succeeded: the operator's name, or "_backward_" and its name, and the
-  /// times in nanoseconds of std::chrono::steady_clock. On a GPU, the times are those of enqueuing
-  /// the work. Runs in the thread that ran the operator; calls may overlap.
-  virtual void OnCall(std::string_view op, int64_t begin_ns, int64_t end_ns) noexcept = 0;
+  /// Receives a call that has succeeded: the operator's name, or "_backward_" and its name, the
+  /// caller's (CallerScope), and the times in nanoseconds of std::chrono::steady_clock. On a GPU,
+  /// the times are those of enqueuing the work. Runs in the thread that ran the operator; calls may
+  /// overlap.
+  virtual void OnCall(std::string_view op, std::string_view caller, int64_t begin_ns,
+                      int64_t end_ns) noexcept = 0;
 
  protected:
   ~CallObserver() = default;
+};
+
+/// Names the caller of the operators that the thread calls while the object lives, for an observer.
+/// Without one, the name is empty, as it is for the operators of an Executor. Scopes of a thread
+/// end in the reverse order of their beginning.
+class CallerScope {
+ public:
+  /// The name must live until the process ends: calls may be pending when the scope has ended.
+  explicit CallerScope(const std::string& caller);
+  explicit CallerScope(std::string&& caller) = delete;
+  ~CallerScope();
+  CallerScope(const CallerScope&) = delete;
+  CallerScope& operator=(const CallerScope&) = delete;
+
+ private:
+  const std::string* const outer_;  // the thread's caller before, or null
 };
 
 /// Lets `observer` receive the process's calls that begin from here on, or nobody if it is null.

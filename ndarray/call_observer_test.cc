@@ -23,11 +23,12 @@ using testing::IsEmpty;
 
 class NameList final : public CallObserver {
  public:
-  void OnCall(std::string_view op, int64_t begin_ns, int64_t end_ns) noexcept override {
+  void OnCall(std::string_view op, std::string_view caller, int64_t begin_ns,
+              int64_t end_ns) noexcept override {
     const std::lock_guard<std::mutex> lock(mutex_);
     EXPECT_GT(begin_ns, 0);
     EXPECT_GE(end_ns, begin_ns);
-    names_.emplace_back(op);
+    names_.push_back(std::string(caller) + ":" + std::string(op));
   }
 
   std::vector<std::string> Take() {
@@ -46,9 +47,22 @@ TEST(CallObserverTest, ReceivesEveryCallThatSucceeds) {
   SetCallObserver(list);
   const NDArray b = Invoke("_mul_scalar", {Invoke("square", {a})[0]}, {{"scalar", "3"}})[0];
   EXPECT_THAT(b.ToVector(), ElementsAre(3, 12));
-  EXPECT_THAT(list->Take(), ElementsAre("square", "_mul_scalar"));
+  EXPECT_THAT(list->Take(), ElementsAre(":square", ":_mul_scalar"));
   EXPECT_THROW(Invoke("elemwise_add", {a, NDArray({3})}), Error);
   EXPECT_THAT(list->Take(), IsEmpty());
+  // Calls have the caller of the thread that makes them.
+  static const auto* const names = new std::string[2]{"outer", "inner"};
+  {
+    const CallerScope outer(names[0]);
+    const NDArray c = Invoke("square", {a})[0];
+    {
+      const CallerScope inner(names[1]);
+      Invoke("square", {c})[0].WaitToRead();
+    }
+    Invoke("square", {c})[0].WaitToRead();
+  }
+  Invoke("square", {a})[0].WaitToRead();
+  EXPECT_THAT(list->Take(), ElementsAre("outer:square", "inner:square", "outer:square", ":square"));
   SetCallObserver(nullptr);
   Invoke("square", {a})[0].WaitToRead();
   EXPECT_THAT(list->Take(), IsEmpty());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/base/config.h"
@@ -39,6 +40,8 @@ int64_t SteadyNs() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+thread_local const std::string* caller_of_thread = nullptr;
 
 // A call that may block holds a thread while it runs.
 constexpr size_t kMaxBlockingCalls = 16;
@@ -138,6 +141,13 @@ struct BackwardArguments {
 
 }  // namespace
 
+const std::string* ndarray_internal::CallerOfThread() { return caller_of_thread; }
+
+CallerScope::CallerScope(const std::string& caller)
+    : outer_(std::exchange(caller_of_thread, &caller)) {}
+
+CallerScope::~CallerScope() { caller_of_thread = outer_; }
+
 void SetCallObserver(CallObserver* observer) {
   call_observer.store(observer, std::memory_order_release);
 }
@@ -194,7 +204,10 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
     const OperatorProperty& registered = backward_ == nullptr ? *property_ : *backward_->forward();
     throw Error(error.code(), Where(inputs) + ": " + error.what(), registered.RegisteredName());
   }
-  if (observer != nullptr) observer->OnCall(op_name_, begin_ns, SteadyNs());
+  if (observer != nullptr) {
+    observer->OnCall(op_name_, mode.caller == nullptr ? std::string_view() : *mode.caller, begin_ns,
+                     SteadyNs());
+  }
 }
 
 void OperatorCall::RunOperator(const OpContext& context, std::span<const TBlob> inputs,

@@ -17,10 +17,19 @@ namespace graph {
 class BackwardProperty;
 }  // namespace graph
 
+namespace ndarray_internal {
+
+/// Returns the name of the thread's innermost CallerScope, or null without one.
+const std::string* CallerOfThread();
+
+}  // namespace ndarray_internal
+
 /// The mode of a call.
 struct CallMode {
   bool is_train = false;        ///< OpContext::is_train
   bool needs_gradient = false;  ///< OpContext::needs_gradient
+  /// The name of the caller, for the observer; null for none.
+  const std::string* caller = ndarray_internal::CallerOfThread();
 };
 
 /// A prepared call of an operator, or of the gradient of one: the operator, its resources and its

@@ -194,6 +194,7 @@ void BoundProgram::Push(std::span<const Segment> segments, bool backward, CallMo
   std::unique_ptr<SegmentOperators>& operators =
       operators_[(backward ? 2 : 0) + (mode.is_train ? 1 : 0)];
   if (operators == nullptr) {
+    mode.caller = nullptr;  // later runs may have another
     operators =
         std::make_unique<SegmentOperators>(SegmentRun{program_, binding_, nullptr, mode}, segments);
   }
