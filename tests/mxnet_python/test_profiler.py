@@ -2,8 +2,9 @@
 
 import json
 
+import mxnet as mx
 import pytest
-from mxnet import nd, profiler
+from mxnet import autograd, nd, profiler
 
 
 @pytest.fixture(scope="module", name="trace")
@@ -41,6 +42,37 @@ def test_paused_work_is_not_counted(trace):
     nd.waitall()
     profiler.set_state("stop")
     assert "softmax" not in profiler.dumps(reset=True)
+
+
+class Doubled(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("tests_doubled")
+class DoubledProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Doubled()
+
+
+def test_the_table_has_operators_in_python_and_what_they_call(trace):
+    profiler.set_state("run")
+    x = nd.ones(3)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="tests_doubled")
+    y.backward()
+    nd.waitall()
+    profiler.set_state("stop")
+    times = json.loads(profiler.dumps(reset=True, format="json"))["Time"]
+    rows = {name: row["Count"] for name, row in times["Custom Operator"].items()}
+    for name in ("tests_doubled::pure_python", "_backward_tests_doubled::pure_python", "tests_doubled::_mul_scalar"):
+        assert rows[name] == 1, rows
+    assert "Custom" not in times["operator"] and "_mul_scalar" not in times["operator"]
+    assert "MXNDArrayWaitAll" in times["MXNET_C_API"] and not any("::" in name for name in times["MXNET_C_API"])
 
 
 def test_the_trace_has_operators_and_what_a_program_adds(trace):

@@ -1,10 +1,12 @@
 #include "tessera/compat/mxnet/custom/client_operator.h"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/profiling/profiler.h"
 #include "tessera/ndarray/autograd.h"
 
 namespace tessera::mxnet {
@@ -40,6 +42,7 @@ void AddRead(ArrayTag tag, std::span<const TBlob> blobs, LentArrays* arrays) {
 ClientOperator::ClientOperator(const ClientProperty& property, Device device,
                                std::span<const TShape> in_shape, std::span<const DType> in_type)
     : name_(property.Describe()),
+      profiled_names_(property.profiled_names()),
       device_(device),
       num_arguments_(property.num_arguments()),
       num_outputs_(property.num_outputs()),
@@ -96,6 +99,10 @@ void ClientOperator::Run(bool is_backward, bool is_train, std::span<const OpReqT
   try {
     const autograd::Scope modes(/*recording=*/false, is_train);
     const NumpyShapeScope shapes(numpy_shape_);
+    std::optional<ClientCallTimer> timer;
+    if (profiled_names_ != nullptr) {
+      timer.emplace(is_backward ? profiled_names_->backward : profiled_names_->forward);
+    }
     has_succeeded = Call({.is_backward = is_backward,
                           .handles = handles,
                           .tags = arrays->tags(),

@@ -52,6 +52,7 @@ class ClientOperator : public Operator {
                   LentArrays* arrays) const;
 
   const std::string name_;
+  const ProfiledNames* const profiled_names_;  // or null
   const Device device_;
   const size_t num_arguments_, num_outputs_;
   std::vector<TShape> in_shape_, out_shape_;

@@ -16,6 +16,12 @@
 
 namespace tessera::mxnet {
 
+/// The names of a client's functions in profiles.
+struct ProfiledNames {
+  std::string forward;
+  std::string backward;
+};
+
 /// An operator whose functions a client has written. Its auxiliary states are its last inputs.
 ///
 /// A client's function may compute with arrays, wait for them, and take its time, so every call is
@@ -42,6 +48,9 @@ class ClientProperty : public OperatorProperty {
   size_t num_aux_states() const { return aux_states_.size(); }
   /// Returns the operator's name and what tells it from others, for errors.
   virtual std::string Describe() const { return TypeString(); }
+  /// Returns the names under which profiles have calls of the client's functions, or null if they
+  /// have only the operator's. The names live until the process ends.
+  virtual const ProfiledNames* profiled_names() const { return nullptr; }
 
  protected:
   /// Keeps the parameters for GetParams. Init calls it.

@@ -3,6 +3,7 @@
 // those of the description, and those of the object that computes.
 #include "tessera/compat/mxnet/custom/custom_operator.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +22,13 @@
 namespace tessera::mxnet {
 namespace {
 
-/// The clients' operators by op_type.
+/// An operator that a client has registered.
+struct RegisteredOperator {
+  std::atomic<CustomOpPropCreator> creator;  // a later registration replaces it
+  ProfiledNames names;
+};
+
+/// The clients' operators by op_type, which are never removed.
 class Creators {
  public:
   static Creators& Get() {
@@ -31,15 +38,17 @@ class Creators {
 
   void Set(const std::string& op_type, CustomOpPropCreator creator) {
     const std::lock_guard lock(mutex_);
-    creators_[op_type] = creator;
+    const auto [at, is_new] = operators_.try_emplace(op_type);
+    if (is_new) at->second.names = {.forward = op_type, .backward = "_backward_" + op_type};
+    at->second.creator = creator;
   }
 
-  CustomOpPropCreator Find(const std::string& op_type) {
+  const RegisteredOperator& Find(const std::string& op_type) {
     const std::lock_guard lock(mutex_);
-    const auto found = creators_.find(op_type);
-    if (found != creators_.end()) return found->second;
+    const auto found = operators_.find(op_type);
+    if (found != operators_.end()) return found->second;
     std::vector<std::string> known;
-    for (const auto& [name, creator] : creators_) known.push_back(name);
+    for (const auto& [name, registered] : operators_) known.push_back(name);
     const std::string nearest = NearestName(op_type, known);
     throw NotFound("Custom: there is no op_type \"", Excerpt(op_type), "\"",
                    nearest.empty() ? "; expected one that MXCustomOpRegister has registered"
@@ -48,7 +57,7 @@ class Creators {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, CustomOpPropCreator> creators_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, RegisteredOperator> operators_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// Returns `count` numbers from `first` on.
@@ -89,6 +98,7 @@ class CustomProperty final : public ClientProperty {
   std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
                                            std::span<const DType> in_type) const override;
   std::string Describe() const override { return "Custom of op_type \"" + op_type_ + "\""; }
+  const ProfiledNames* profiled_names() const override { return &registered_->names; }
 
   static std::vector<ParameterInfo> DescribeParameters() {
     return {{.name = "op_type",
@@ -123,6 +133,7 @@ class CustomProperty final : public ClientProperty {
   void ReadBackwardDependency();
 
   std::string op_type_;
+  const RegisteredOperator* registered_ = nullptr;
   Callbacks callbacks_;
 };
 
@@ -140,7 +151,8 @@ void CustomProperty::Init(const ParameterMap& parameters) {
 }
 
 void CustomProperty::Create(const ParameterMap& parameters) {
-  const CustomOpPropCreator creator = Creators::Get().Find(op_type_);
+  registered_ = &Creators::Get().Find(op_type_);
+  const CustomOpPropCreator creator = registered_->creator;
   std::vector<const char*> keys, values;
   for (const auto& [key, value] : parameters) {
     if (key == "op_type") continue;

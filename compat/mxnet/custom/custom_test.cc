@@ -13,6 +13,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/custom/client_functions.h"
+#include "tessera/compat/mxnet/profiling/profiler.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
@@ -27,6 +28,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 NDArray Vector(const std::vector<float>& values) {
   return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
@@ -301,6 +303,38 @@ TEST(CustomTest, ALaterRegistrationReplacesAnEarlierOne) {
   EXPECT_THAT(call().ToVector(), ElementsAre(3));
   second.Register("again");
   EXPECT_THAT(call().ToVector(), ElementsAre(6));
+}
+
+TEST(CustomTest, AProfileHasRowsForTheFunctionsAndWhatTheyCall) {
+  ClientOp op;
+  op.forward = [](const ClientCall& call) {
+    Set(call.out_data()[0], call.in_data()[0] * 2.0f);
+    return true;
+  };
+  op.backward = [](const ClientCall& call) {
+    Set(call.in_grad()[0], call.out_grad()[0] * 2.0f);
+    return true;
+  };
+  op.Register("profiled");
+  Profiler& profiler = Profiler::Get();
+  profiler.Configure({.filename = testing::TempDir() + "/custom.json", .aggregate_stats = true});
+  profiler.SetRunning(true);
+  NDArray x = Vector({1, 2});
+  x.AttachGrad();
+  {
+    const autograd::Record record;
+    Invoke("Custom", {x}, {{"op_type", "profiled"}})[0].Backward();
+  }
+  EXPECT_THAT(x.grad().ToVector(), ElementsAre(2, 2));
+  profiler.Dump(/*finished=*/true);
+  const std::string table = profiler.Statistics(StatisticsFormat::kTable, StatisticsOrder::kTotal,
+                                                /*ascending=*/false, /*reset=*/true);
+  for (const char* const row :
+       {"\nprofiled::pure_python ", "\nprofiled::_mul_scalar ",
+        "\n_backward_profiled::pure_python ", "\n_backward_profiled::_mul_scalar "}) {
+    EXPECT_THAT(table, HasSubstr(row));
+  }
+  EXPECT_THAT(table, Not(HasSubstr("\nCustom ")));
 }
 
 /// The functions of _Native and _NDArray for data * 3, whose gradient is out_grad * 3.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <new>
 
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/device.h"
@@ -17,11 +18,17 @@ namespace tessera::mxnet {
 namespace {
 
 constexpr const char* kOperators = "operator";
+constexpr const char* kClientOperators = "Custom Operator";
 constexpr const char* kApi = "MXNET_C_API";
 constexpr std::string_view kMemory = "Device Storage";
 constexpr const char* kHostMemory = "Memory: cpu/0";
 constexpr double kNsPerMs = 1e6;
 constexpr double kBytesPerKilobyte = 1000;
+
+/// Returns the name of what is a part of something.
+std::string Joined(std::string_view whole, std::string_view part) {
+  return std::string(whole) + "::" + std::string(part);
+}
 
 /// Receives a call of the API, whose name stands before the parameters: "int MXGetVersion(int*)".
 void ReportApiCall(const char* function, int64_t begin_ns, int64_t end_ns) {
@@ -190,11 +197,36 @@ void Profiler::OnApiCall(std::string_view function, int64_t begin_ns, int64_t en
   Record(TraceEventKind::kCall, kApi, function, begin_ns, end_ns);
 }
 
-void Profiler::OnCall(std::string_view op, int64_t begin_ns, int64_t end_ns) noexcept {
-  Record(TraceEventKind::kCall, kOperators, op, begin_ns, end_ns);
+void Profiler::OnCall(std::string_view op, std::string_view caller, int64_t begin_ns,
+                      int64_t end_ns) noexcept {
+  try {
+    if (!caller.empty()) {
+      Record(TraceEventKind::kCall, kClientOperators, Joined(caller, op), begin_ns, end_ns);
+    } else if (op != "Custom" && op != "_backward_Custom") {
+      Record(TraceEventKind::kCall, kOperators, op, begin_ns, end_ns);
+    }
+  } catch (const std::bad_alloc&) {
+    // The event is lost.
+  }
   const int64_t bytes = Storage::Get()->Stats(Device::Cpu()).live_bytes;
   if (memory_bytes_.exchange(bytes, std::memory_order_relaxed) == bytes) return;
   Record(TraceEventKind::kCounter, kMemory, kHostMemory, end_ns, end_ns, bytes);
+}
+
+ClientCallTimer::ClientCallTimer(const std::string& name) : name_(name) {
+  if (!Profiler::Get().is_recording()) return;
+  caller_.emplace(name);
+  begin_ns_ = Profiler::NowNs();
+}
+
+ClientCallTimer::~ClientCallTimer() {
+  if (!caller_) return;
+  const int64_t end_ns = Profiler::NowNs();
+  try {
+    Profiler::Get().AddDuration(kClientOperators, Joined(name_, "pure_python"), begin_ns_, end_ns);
+  } catch (const std::bad_alloc&) {
+    // The event is lost.
+  }
 }
 
 }  // namespace tessera::mxnet

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,7 +62,10 @@ class Profiler final : public CallObserver {
   void AddCounter(std::string_view category, std::string_view name, int64_t value) noexcept;
   /// `scope` is 'g' for global, 'p' for process, 't' for thread.
   void AddMarker(std::string_view category, std::string_view name, char scope) noexcept;
-  void OnCall(std::string_view op, int64_t begin_ns, int64_t end_ns) noexcept override;
+  /// Records a call under its caller's name, "sigmoid::dot", in a category of clients' operators.
+  /// As in MXNet, the operator "Custom" itself is left out: ClientCallTimer records it.
+  void OnCall(std::string_view op, std::string_view caller, int64_t begin_ns,
+              int64_t end_ns) noexcept override;
   void OnApiCall(std::string_view function, int64_t begin_ns, int64_t end_ns) noexcept;
 
  private:
@@ -88,6 +92,23 @@ class Profiler final : public CallObserver {
   int64_t last_write_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   ProfileTrace trace_ ABSL_GUARDED_BY(mutex_);
   ProfileStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// Records the call of a client's operator as "NAME::pure_python" in the category of clients'
+/// operators, and the calls that the thread makes meanwhile as calls of NAME. Does nothing if no
+/// events are recorded when it begins.
+class ClientCallTimer {
+ public:
+  /// `name` is the operator's, or "_backward_" and its name, and must live until the process ends.
+  explicit ClientCallTimer(const std::string& name);
+  ~ClientCallTimer();
+  ClientCallTimer(const ClientCallTimer&) = delete;
+  ClientCallTimer& operator=(const ClientCallTimer&) = delete;
+
+ private:
+  const std::string& name_;
+  std::optional<CallerScope> caller_;  // while events are recorded
+  int64_t begin_ns_ = 0;
 };
 
 }  // namespace tessera::mxnet

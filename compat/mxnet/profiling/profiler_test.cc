@@ -149,6 +149,23 @@ TEST_F(ProfilerTest, RecordsOperatorsWhileItRuns) {
   EXPECT_EQ(Count(Trace(), R"("name":"square","cat":"operator","ph":"E")"), 3u);
 }
 
+TEST_F(ProfilerTest, RecordsCallsOfClientsOperatorsUnderTheirNames) {
+  static auto* const name = new std::string("sigmoid");
+  const auto call = [] {
+    const ClientCallTimer timer(*name);
+    CallSquare();
+  };
+  call();
+  profiler_.SetRunning(true);
+  call();
+  CallSquare();
+  profiler_.OnCall("Custom", "", 1, 2);
+  EXPECT_THAT(Json(), HasSubstr(R"("CustomOperator":{"sigmoid::pure_python":{"Count":1,)"));
+  EXPECT_THAT(Json(), HasSubstr(R"("sigmoid::square":{"Count":1,)"));
+  EXPECT_THAT(Json(), HasSubstr(R"("operator":{"square":{"Count":1,)"));
+  EXPECT_THAT(Json(), Not(HasSubstr(R"("Custom":)")));
+}
+
 TEST_F(ProfilerTest, AStartEndsAPause) {
   profiler_.SetRunning(true);
   profiler_.SetPaused(true);
