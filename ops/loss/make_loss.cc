@@ -43,7 +43,8 @@ class LossProperty : public ParameterizedProperty<Parameters> {
  public:
   bool IsLoss() const override { return true; }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    MergeEqualShapes(*this, {{"data", &(*in_shape)[0]}, {"output", &(*out_shape)[0]}});
+    MergeEqualShapes(*this,
+                     {{"data", &(*in_shape)[0]}, {this->ListOutputs()[0], &(*out_shape)[0]}});
     return (*in_shape)[0].known();
   }
   std::vector<int> DeclareBackwardDependency(std::span<const int>, std::span<const int>,
@@ -58,6 +59,7 @@ class LossProperty : public ParameterizedProperty<Parameters> {
 
 class PlainLossProperty final : public LossProperty<NoParameters> {
  public:
+  std::vector<std::string> ListOutputs() const override { return {"loss"}; }
   bool BuildGradient(GradientBuilder* builder) const override {
     builder->SetInGrad(0, builder->Apply1("ones_like", {builder->Input(0)}));
     return true;

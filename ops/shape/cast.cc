@@ -163,6 +163,7 @@ class AmpMulticastProperty final : public MoveProperty<AmpMulticastParameters> {
     return ops_internal::NumberedNames("data_", param_.num_outputs);
   }
   std::vector<std::string> ListOutputs() const override {
+    if (param_.num_outputs == 1) return {"output"};
     return ops_internal::NumberedNames("output", param_.num_outputs);
   }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {

@@ -43,6 +43,12 @@ TEST(MonitorNamesTest, AreThoseOfMxnet) {
   EXPECT_THAT(factors.of_executor, ElementsAre("output0", "output1"));
   EXPECT_THAT(factors.of_hook, ElementsAre("0", "1"));
 
+  EXPECT_THAT(NamesOf("make_loss").of_executor, ElementsAre("loss"));
+  EXPECT_THAT(NamesOf("_linalg_det").of_executor, ElementsAre("output0"));
+  EXPECT_THAT(NamesOf("amp_multicast", {{"num_outputs", "1"}}).of_executor, ElementsAre("output"));
+  EXPECT_THAT(NamesOf("amp_multicast", {{"num_outputs", "2"}}).of_executor,
+              ElementsAre("output0", "output1"));
+
   EXPECT_THAT(NamesOf("broadcast_add").inputs, ElementsAre("lhs", "rhs"));
   EXPECT_THAT(NamesOf("sgd_mom_update", {{"lr", "1"}}).inputs,
               ElementsAre("input0", "input1", "input2"));

@@ -156,6 +156,8 @@ class NumberProperty : public ParameterizedProperty<NoParameters> {
 
 class DetProperty final : public NumberProperty {
  public:
+  /// MXNet's operator has factors as further outputs.
+  std::vector<std::string> ListOutputs() const override { return {"output0"}; }
   bool BuildGradient(GradientBuilder* builder) const override {
     const Term g(builder, builder->OutGrad(0)), a(builder, builder->Input(0)),
         out(builder, builder->Output(0));
