@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/ops/testing/encoding.h"

@@ -62,7 +62,7 @@ int NumRecorded(const Symbol& graph, const Flags& flags) {
   }
   SymbolHandle recorded = nullptr;
   EXPECT_EQ(MXAutogradGetSymbol(output, &recorded), 0) << MXGetLastError();
-  const int num_operators = SymbolOf(recorded).GetInternals().num_outputs() - 1;
+  const int num_operators = SymbolOf(recorded)->GetInternals().num_outputs() - 1;
   const NDArray y = ArrayOf(output);
   EXPECT_THAT(y.ToVector(), ElementsAre(4, 16));
   y.Backward();
