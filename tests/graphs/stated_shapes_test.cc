@@ -40,7 +40,7 @@ std::vector<NodeEntry> DataLast(const OperatorRow& row, const OperatorCase& test
   for (size_t i = 1; i < inputs.size(); ++i) {
     const TShape& shape = test_case.inputs[i];
     if (is_stated(i) && CanBeStated(shape)) {
-      inputs[i].node->attributes["__shape__"] = shape.ToString();
+      inputs[i].node->attributes.Set("__shape__", shape.ToString());
     } else {
       known->emplace(inputs[i].node->name, shape);
     }
