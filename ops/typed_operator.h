@@ -53,6 +53,14 @@ TBlob WorkspaceArray(const OpContext& context, size_t index, const TShape& shape
   return TBlob(data, shape, dtype, device);
 }
 
+/// Returns such an array on `device`, for operators whose code is the same for every device.
+inline TBlob WorkspaceArray(const OpContext& context, size_t index, const TShape& shape,
+                            DType dtype, Device device) {
+  return device.type == DeviceType::kGpu
+             ? WorkspaceArray<gpu>(context, index, shape, dtype, device)
+             : WorkspaceArray<cpu>(context, index, shape, dtype, device);
+}
+
 /// Merges shapes that must be equal, each given with the name of its value. Throws what MergeShape
 /// throws.
 inline void MergeEqualShapes(const OperatorProperty& property,

@@ -1,5 +1,6 @@
 #include "tessera/ops/reduce/reductions.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/registry.h"
+#include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -51,7 +53,7 @@ class ReductionProperty final : public ParameterizedProperty<ReductionParameters
   }
   std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
     if (!row_.is_product) return {};
-    return {{ResourceRequest::Type::kTempSpace}, {ResourceRequest::Type::kTempSpace}};
+    return {{ResourceRequest::Type::kTempSpace}};
   }
   bool BuildGradient(GradientBuilder* builder) const override {
     if (row_.is_linear) return BuildLinearGradient(*this, builder);
@@ -116,8 +118,7 @@ class ReductionOperator final : public Operator {
     } else {
       call.Add(in_data[0]);
       if (row_.is_product && MayHaveZeros(out_data[0])) {
-        call.Add(Reduced(row_.nonzero_product, in_data[0], kept, 0, context))
-            .Add(Reduced(row_.num_zeros, in_data[0], kept, 1, context));
+        AddNonzeroProducts(in_data[0], kept, context, &call);
       } else {
         call.Add(out_data[0].reshape(kept));
         if (row_.is_product) call.Add(0);
@@ -127,15 +128,21 @@ class ReductionOperator final : public Operator {
   }
 
  private:
-  /// Returns a reduction of the data, with the axes kept, in a workspace.
-  TBlob Reduced(const ReduceFunction& function, const TBlob& data, const TShape& kept,
-                size_t resource, const OpContext& context) const {
+  /// Adds the products of the elements that are not 0 and the numbers of those that are to a call.
+  /// Both have the shape `kept` and lie in the workspace.
+  void AddNonzeroProducts(const TBlob& data, const TShape& kept, const OpContext& context,
+                          MapCall* call) const {
     const DType dtype = data.type_flag_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    void* const space =
-        context.requested[resource]->GetSpaceBytes(kept.Size() * DTypeSizeBytes(dtype));
-    const TBlob result(space, kept, dtype, data.device_);
-    Reduce(function, data, param_.Axes(name_, data.shape_.ndim()), result, kWriteTo, context);
-    return result;
+    // Each begins with a line of the cache.
+    const index_t distance = (kept.Size() + 15) / 16 * 16;
+    const TBlob space = WorkspaceArray(context, 0, {2 * distance}, dtype, data.device_);
+    index_t first = 0;
+    for (const ReduceFunction* const function : {&row_.nonzero_product, &row_.num_zeros}) {
+      const TBlob result(ElementAt(space, first), kept, dtype, data.device_);
+      Reduce(*function, data, param_.Axes(name_, data.shape_.ndim()), result, kWriteTo, context);
+      call->Add(result);
+      first += distance;
+    }
   }
 
   const ReductionRow& row_;

@@ -74,6 +74,9 @@ class OperatorHarness::Call {
   }
 
   OpContext Context(const std::vector<ResourceRequest>& requests) {
+    constexpr ResourceRequest kSpace = {ResourceRequest::Type::kTempSpace};
+    EXPECT_LE(std::count(requests.begin(), requests.end(), kSpace), 1)
+        << "a device may have one workspace, which would be that of both requests";
     for (const ResourceRequest request : requests) {
       resources_.push_back(std::make_unique<TestResource>(harness_.device_, request));
       requested_.push_back(resources_.back().get());
