@@ -8,6 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
+#include "tessera/ops/typed_operator.h"
 
 namespace tessera::ops_internal {
 namespace {
@@ -268,7 +269,7 @@ class TwoArrays final : public Operator {
         continue;
       }
       if (space == nullptr) {
-        space = context.requested[0]->GetSpaceBytes(g.shape_.Size() * DTypeSizeBytes(g.type_flag_));
+        space = WorkspaceArray(context, 0, g.shape_, g.type_flag_, g.device_).dptr_;
       }
       if (form == kLinear) {
         // The sum comes first, for it is cheaper.
