@@ -81,12 +81,18 @@ class ReductionProperty final : public ParameterizedProperty<ReductionParameters
 /// Returns whether a product may have factors 0, or NaN. An array on a GPU is not read: it may.
 bool MayHaveZeros(const TBlob& products) {
   if (products.device_.type == DeviceType::kGpu) return true;
-  const RowReader<double> values(products);
+  constexpr index_t kPiece = 512;
+  const auto may_be_zero = [](double x) { return !(std::abs(x) > 0); };
   std::atomic<bool> found = false;
   ParallelFor(products.shape_.Size(), StepsPerTask(1), [&](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) {
+    double buffer[kPiece];
+    for (; begin < end; begin += kPiece) {
+      const index_t n = std::min(kPiece, end - begin);
+      const double* const values = RowReader<double>(products).Read(begin, n, buffer);
+      if (std::none_of(values, values + n, may_be_zero)) continue;
       // Others need not be ordered with it: the loop's end is what makes it visible.
-      if (!(std::abs(values[i]) > 0)) found.store(true, std::memory_order_relaxed);
+      found.store(true, std::memory_order_relaxed);
+      return;
     }
   });
   return found;
