@@ -292,12 +292,16 @@ class Lengths {
   Lengths(const SoftmaxCall& call, std::span<const TBlob> in_data, index_t n)
       : array_(call.use_length ? in_data[1] : TBlob()), n_(n) {
     if (array_.dptr_ == nullptr) return;
-    for (index_t row = 0; row < array_.shape_.Size(); ++row) {
-      const index_t length = Of(row);
-      if (length < 0 || length > n) {
-        throw OutOfRange("softmax: length ", length, " at element ", row, ", expected 0 to ", n,
-                         ", the extent of the axis");
-      }
+    const index_t rows = array_.shape_.Size();
+    int64_t buffer[kBlock];
+    for (index_t first = 0; first < rows; first += kBlock) {
+      const index_t count = std::min(kBlock, rows - first);
+      const int64_t* const lengths = RowReader<int64_t>(array_).Read(first, count, buffer);
+      const int64_t* const wrong = std::find_if(
+          lengths, lengths + count, [n](int64_t length) { return length < 0 || length > n; });
+      if (wrong == lengths + count) continue;
+      throw OutOfRange("softmax: length ", *wrong, " at element ", first + (wrong - lengths),
+                       ", expected 0 to ", n, ", the extent of the axis");
     }
   }
   index_t Of(index_t row) const {
