@@ -421,8 +421,9 @@ class Pooling {
   const index_t planes_, image_size_, positions_;
 };
 
-/// Returns whether the powers of an lp pooling might overflow float, and so are computed in double.
-bool MayOverflowFloat(const PoolRule& rule, const TBlob& data) {
+/// Returns whether the powers of an lp pooling might overflow or underflow float, and so are
+/// computed in double.
+bool MayLeaveFloat(const PoolRule& rule, const TBlob& data) {
   if (rule.type != PoolType::kLp || rule.power == 1) return false;
   if (data.type_flag_ == DType::kFloat16) return false;
   constexpr index_t kBlock = 1024;
@@ -433,11 +434,14 @@ bool MayOverflowFloat(const PoolRule& rule, const TBlob& data) {
     for (index_t block = begin; block < end; ++block) {
       const index_t n = std::min(kBlock, size - block * kBlock);
       const float* const x = RowReader<float>(data).Read(block * kBlock, n, buffer);
-      // Sums of 10^11 cubes are finite. A square that is infinite counts, too.
-      const auto is_large = [=](index_t i)
-                                TESSERA_LOOP_BODY { return x[i] * x[i] > 1e18f ? 1.0f : 0.0f; };
+      // Sums of 10^11 cubes are finite, and cubes are normal numbers. A square that is infinite or
+      // 0 counts, too.
+      const auto is_extreme = [=](index_t i) TESSERA_LOOP_BODY {
+        const float square = x[i] * x[i];
+        return (square > 1e18f) | ((square < 1e-18f) & (x[i] != 0)) ? 1.0f : 0.0f;
+      };
       // Others need not be ordered with it: the loop's end is what makes it visible.
-      if (SumOf<float>(n, is_large) > 0) found.store(true, std::memory_order_relaxed);
+      if (SumOf<float>(n, is_extreme) > 0) found.store(true, std::memory_order_relaxed);
     }
   });
   return found;
@@ -459,7 +463,7 @@ void Forward(const PoolRule& rule, const PoolingWindow& window, const TBlob& dat
 void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob& data,
                  OpReqType req, const TBlob& out) {
   if (req == kNullOp || out.Size() == 0) return;
-  if (data.type_flag_ == DType::kFloat64 || MayOverflowFloat(rule, data)) {
+  if (data.type_flag_ == DType::kFloat64 || MayLeaveFloat(rule, data)) {
     Forward<double>(rule, window, data, req, out);
   } else {
     Forward<float>(rule, window, data, req, out);
@@ -469,7 +473,7 @@ void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob&
 void PoolBackward(const PoolRule& rule, const PoolingWindow& window, const TBlob& out_grad,
                   const TBlob& data, const TBlob& out, OpReqType req, const TBlob& grad) {
   if (req == kNullOp || grad.Size() == 0) return;
-  if (data.type_flag_ == DType::kFloat64 || MayOverflowFloat(rule, data)) {
+  if (data.type_flag_ == DType::kFloat64 || MayLeaveFloat(rule, data)) {
     Pooling<double>(rule, window, data).Backward(out_grad, data, out, req, grad);
   } else {
     Pooling<float>(rule, window, data).Backward(out_grad, data, out, req, grad);

@@ -233,13 +233,17 @@ std::vector<OperatorCase> Cases() {
                    .inputs = {{1, 2, 4}},
                    .fills = {Fill::Given({0})},
                    .large = true});
+  // Gradients tell the tiny results apart from 0.
   for (const std::string power : {"2", "3"}) {
-    cases.push_back({.name = "lp_" + power + "_of_huge_numbers",
-                     .parameters = P{{"kernel", "(2,)"}, {"pool_type", "lp"}, {"p_value", power}},
-                     .inputs = {{1, 2, 4}},
-                     .fills = {Fill::Given({3e30, 4e30, 1e25, 2e25})},
-                     .dtypes = {DType::kFloat32, DType::kFloat64, DType::kBFloat16},
-                     .large = true});
+    for (const bool huge : {true, false}) {
+      cases.push_back({.name = "lp_" + power + (huge ? "_of_huge_numbers" : "_of_tiny_numbers"),
+                       .parameters = P{{"kernel", "(2,)"}, {"pool_type", "lp"}, {"p_value", power}},
+                       .inputs = {{1, 2, 4}},
+                       .fills = {huge ? Fill::Given({3e30, 4e30, 1e25, 2e25})
+                                      : Fill::Given({3e-30, 4e-30, 1e-25, 2e-25})},
+                       .dtypes = {DType::kFloat32, DType::kFloat64, DType::kBFloat16},
+                       .large = true});
+    }
   }
   // Equal maxima: the first in row order takes the whole gradient.
   for (const std::string window : {"(2,2)", "(3,3)"}) {
