@@ -4,10 +4,12 @@
 //
 // Infinities are close to themselves alone; NaN is close to NaN with equal_nan, else to nothing.
 // There is no gradient. Shapes: a and b alike; out (). Types: a and b of one type, compared in
-// float64, int64 and uint64 by their difference in int64; out uint8. Runs on the CPU.
+// float64, int64 and uint64 by their exact difference; out uint8. Runs on the CPU.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <concepts>
+#include <cstdint>
 
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
@@ -60,16 +62,18 @@ class AllcloseOperator final : public Operator {
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
-    // Integers that double may round are subtracted in int64.
-    const DType dtype = in_data[0].type_flag_;
-    const bool is_wide = dtype == DType::kInt64 || dtype == DType::kUint64;
-    const bool all_close = is_wide ? AllClose<int64_t>(in_data[0], in_data[1])
-                                   : AllClose<double>(in_data[0], in_data[1]);
+    // Integers that double may round are subtracted as they are.
+    const TBlob &a = in_data[0], &b = in_data[1];
+    const DType dtype = a.type_flag_;
+    const bool all_close = dtype == DType::kInt64    ? AllClose<int64_t>(a, b)
+                           : dtype == DType::kUint64 ? AllClose<int64_t, uint64_t>(a, b)
+                                                     : AllClose<double>(a, b);
     RowWriter<int64_t>(out_data[0], req[0]).Write(0, all_close ? 1 : 0);
   }
 
  private:
-  template <typename T>
+  /// Reads elements as T and compares them as Element, which has the same bits.
+  template <typename T, typename Element = T>
   bool AllClose(const TBlob& lhs, const TBlob& rhs) const {
     constexpr index_t kPiece = 512;
     const index_t size = lhs.shape_.Size();
@@ -82,14 +86,17 @@ class AllcloseOperator final : public Operator {
         RowReader<T>(lhs).Copy(begin, n, a);
         RowReader<T>(rhs).Copy(begin, n, b);
         bool close = true;
-        for (index_t i = 0; i < n; ++i) close &= IsClose(a[i], b[i]);
+        for (index_t i = 0; i < n; ++i) {
+          close &= IsClose(static_cast<Element>(a[i]), static_cast<Element>(b[i]));
+        }
         if (!close) all_close.store(false, std::memory_order_relaxed);
       }
     });
     return all_close;
   }
 
-  bool IsClose(int64_t a, int64_t b) const {
+  template <std::integral Integer>
+  bool IsClose(Integer a, Integer b) const {
     const uint64_t difference = a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
                                       : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
     return IsWithin(static_cast<double>(difference), static_cast<double>(b));

@@ -219,6 +219,10 @@ TEST(IntegerArithmeticTest, NeighboursAreNotClose) {
   EXPECT_EQ(are_close(kLarge, kLarge - 1, "1"), 1);
   EXPECT_EQ(are_close(kInt64Min, kInt64Max, "1"), 0);
   EXPECT_EQ(are_close(kInt64Max, kInt64Max, "0"), 1);
+  // As int64, these are -1 and 0.
+  EXPECT_THAT((OutputOf<uint64_t, uint8_t>("_contrib_allclose", {{"rtol", "0"}, {"atol", "1"}},
+                                           {{std::numeric_limits<uint64_t>::max()}, {0}})),
+              ElementsAre(0));
 }
 
 TEST(IntegerFillTest, NumbersAreExact) {
