@@ -63,6 +63,14 @@ void StoreNumber(const Number& number, DType dtype, void* out) {
   }
 }
 
+double RoundedTo(DType dtype, const Number& number) {
+  alignas(16) char element[16];
+  StoreNumber(number, dtype, element);
+  double rounded = 0;
+  LoadRow(element, dtype, /*stride=*/1, 1, &rounded);
+  return rounded;
+}
+
 void FillOnCpu(const StridedView& to, const Number& number, OpReqType req,
                const OpContext& context) {
   alignas(16) char element[16];

@@ -121,6 +121,9 @@ void StoreConverted(const double* values, index_t n, bool add, DType dtype, void
 /// Writes a number as one element, converted as StoreConverted converts; integers stay exact.
 void StoreNumber(const Number& number, DType dtype, void* out);
 
+/// Returns a number as an element of `dtype` holds it, converted as StoreNumber converts.
+double RoundedTo(DType dtype, const Number& number);
+
 /// Writes a number, converted as StoreNumber converts, to all elements of a view on the CPU.
 void FillOnCpu(const StridedView& to, const Number& number, OpReqType req,
                const OpContext& context);

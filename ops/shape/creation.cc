@@ -142,14 +142,8 @@ void FillRamp(const Number& start, const Number& step, index_t repeat, const TBl
     Fill(IntegerRamp{start.BitsIn(dtype), step.BitsIn(dtype), repeat}, out, req, context);
     return;
   }
-  const auto rounded = [dtype](const Number& number) {
-    alignas(16) char element[16];
-    double value = 0;
-    ops_internal::StoreNumber(number, dtype, element);
-    ops_internal::LoadRow(element, dtype, 1, 1, &value);
-    return value;
-  };
-  Fill(Ramp{rounded(start), rounded(step), repeat}, out, req, context);
+  Fill(Ramp{ops_internal::RoundedTo(dtype, start), ops_internal::RoundedTo(dtype, step), repeat},
+       out, req, context);
 }
 
 /// A property without inputs, whose parameters have an element type.

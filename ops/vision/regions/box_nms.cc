@@ -138,7 +138,7 @@ class BoxNmsOperator final : public Operator {
       using T = decltype(one);
       const Rows rows(in_data[0].shape_);
       const Elements<T> data(in_data[0]);
-      const auto threshold = RoundedTo<T>(in_data[0].type_flag_, param_.valid_thresh);
+      const auto threshold = static_cast<T>(RoundedTo(in_data[0].type_flag_, param_.valid_thresh));
       ParallelFor(rows.batch, StepsPerTask(rows.count * rows.count),
                   [&](index_t begin, index_t end) {
                     for (index_t n = begin; n < end; ++n) {
@@ -190,16 +190,6 @@ class BoxNmsOperator final : public Operator {
           width(shape[shape.ndim() - 1]) {}
     index_t batch, count, width;
   };
-
-  /// Returns a number rounded to an array's type, whose elements are computed in T.
-  template <typename T>
-  static T RoundedTo(DType dtype, double value) {
-    int64_t element = 0;
-    StoreConverted(&value, 1, /*add=*/false, dtype, &element);
-    T rounded;
-    LoadRow(&element, dtype, /*stride=*/1, 1, &rounded);
-    return rounded;
-  }
 
   /// Returns the numbers of the kept rows, in the output's order. `threshold` is the score that a
   /// row must exceed.
