@@ -102,6 +102,16 @@ TEST(IndexValuesTest, NanIsOutsideOfEveryRange) {
         Call("_contrib_index_copy", {}, {{{1, 2}, {2}}, {{NAN}, {1}}, {{9}, {1}}});
       },
       {"index nan"});
+  ExpectOutOfRange(
+      [] {
+        Call("_ravel_multi_index", {{"shape", "(2,3)"}}, {{{0, 1, 2, NAN}, {2, 2}}});
+      },
+      {"index nan", "element 3"});
+  ExpectOutOfRange(
+      [] {
+        Call("_unravel_index", {{"shape", "(2,3)"}}, {{{4, NAN}, {2}}});
+      },
+      {"index nan", "element 1"});
 }
 
 TEST(IndexValuesTest, AnEmptyAxisHasNoPositions) {

@@ -5,9 +5,10 @@
 //   _unravel_index:     out[d][i] = data[i] / (shape[d+1] * shape[d+2] …) % shape[d], but
 //                       out[0][i] without the remainder
 //
-// Numbers are truncated, and those outside of `shape` are computed likewise. `shape` is that of the
-// array, m extents of which the first is not read and may be -1. Shapes: positions (m, n), numbers
-// (n). Types: any one type, computed in int64. The gradient is 0. Runs on the CPU.
+// Numbers are truncated, and those outside of `shape` are computed likewise; NaN is an error.
+// `shape` is that of the array, m extents of which the first is not read and may be -1. Shapes:
+// positions (m, n), numbers (n). Types: any one type, computed in int64. The gradient is 0. Runs on
+// the CPU.
 #include <algorithm>
 #include <vector>
 
@@ -112,14 +113,20 @@ class RavelOperator final : public Operator {
       Unravel(call, first, count);
     }
   }
+  /// Reads elements [first, first + count). Throws Error(kOutOfRange) for NaN.
+  static void ReadNumbers(const Call& call, index_t first, index_t count, int64_t* numbers) {
+    LoadIndices(call.in + first * DTypeSizeBytes(call.dtype), call.dtype, count, numbers);
+    const int64_t* const found = std::find(numbers, numbers + count, kNanIndex);
+    if (found == numbers + count || !IsNanIndex(*found, call.dtype)) return;
+    throw OutOfRange("index nan, element ", first + (found - numbers), " of data, is no position");
+  }
   /// Computes the numbers of positions [first, first + count). Integers wrap around.
   void Ravel(const Call& call, index_t first, index_t count) const {
     const index_t size = DTypeSizeBytes(call.dtype);
     int64_t row[kBlock];
     uint64_t numbers[kBlock] = {};
     for (size_t d = 0; d < extents_.size(); ++d) {
-      const index_t offset = static_cast<index_t>(d) * call.n + first;
-      LoadRow(call.in + offset * size, call.dtype, 1, count, row);
+      ReadNumbers(call, static_cast<index_t>(d) * call.n + first, count, row);
       const uint64_t extent = d == 0 ? 0 : static_cast<uint64_t>(extents_[d]);
       for (index_t i = 0; i < count; ++i) {
         numbers[i] = numbers[i] * extent + static_cast<uint64_t>(row[i]);
@@ -132,7 +139,7 @@ class RavelOperator final : public Operator {
   void Unravel(const Call& call, index_t first, index_t count) const {
     const index_t size = DTypeSizeBytes(call.dtype);
     int64_t numbers[kBlock], row[kBlock];
-    LoadRow(call.in + first * size, call.dtype, 1, count, numbers);
+    ReadNumbers(call, first, count, numbers);
     for (size_t d = extents_.size(); d-- > 0;) {
       for (index_t i = 0; i < count; ++i) {
         row[i] = d == 0 ? numbers[i] : numbers[i] % extents_[d];
