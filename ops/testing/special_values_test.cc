@@ -7,7 +7,7 @@
 // - A gradient is finite where all outputs are. At finite inputs, so is its derivative where the
 //   gradient is.
 // - Both forms of a gradient agree.
-// - An input with NaN or infinity is refused by name or the call finishes.
+// - A call with NaN or infinity finishes.
 //
 // kExceptions states what deviates and why; a line that is not needed is a failure. Values that
 // people compare with PyTorch's and NumPy's stand in a table of their own.
