@@ -132,32 +132,39 @@ TEST(RowValuesTest, ResponsesAreRightWhereSquaresOverflow) {
   EXPECT_THAT(response.Backward({1, 1}), ElementsAre(FloatEq(5e-16f), FloatEq(5e-14f)));
 }
 
+/// Returns softmax of rows of two elements, of which `lengths` count.
+std::vector<float> SoftmaxOf(std::vector<float> data, std::vector<int32_t> lengths) {
+  const auto rows = static_cast<index_t>(lengths.size());
+  const std::vector<TShape> shapes = {{rows, 2}, {rows}};
+  const std::vector<DType> types = {DType::kFloat32, DType::kInt32};
+  const auto made = OperatorRegistry::Get()
+                        .Create("softmax", {{"use_length", "True"}})
+                        ->CreateOperator(Device::Cpu(), shapes, types);
+  std::vector<float> result(data.size());
+  const TBlob in[] = {Blob(&data, shapes[0]),
+                      TBlob(lengths.data(), shapes[1], DType::kInt32, Device::Cpu())};
+  const TBlob out[] = {Blob(&result, shapes[0])};
+  const OpReqType req[] = {kWriteTo};
+  made->Forward({}, in, req, out);
+  return result;
+}
+
 TEST(RowValuesTest, SoftmaxRefusesLengthsThatItsRowsDoNotHave) {
-  const auto softmax = [](int32_t length) {
-    const std::vector<TShape> shapes = {{2, 2}, {2}};
-    const std::vector<DType> types = {DType::kFloat32, DType::kInt32};
-    const auto made = OperatorRegistry::Get()
-                          .Create("softmax", {{"use_length", "True"}})
-                          ->CreateOperator(Device::Cpu(), shapes, types);
-    std::vector<float> data = {1, 1, 1, NAN}, result(4);
-    std::vector<int32_t> lengths = {2, length};
-    const TBlob in[] = {Blob(&data, {2, 2}),
-                        TBlob(lengths.data(), {2}, DType::kInt32, Device::Cpu())};
-    const TBlob out[] = {Blob(&result, {2, 2})};
-    const OpReqType req[] = {kWriteTo};
-    made->Forward({}, in, req, out);
-    return result;
-  };
-  EXPECT_THAT(softmax(0), ElementsAre(0.5f, 0.5f, 0, 0));
-  EXPECT_THAT(softmax(1), ElementsAre(0.5f, 0.5f, 1, 0));
+  EXPECT_THAT(SoftmaxOf({1, 1, 1, NAN}, {2, 0}), ElementsAre(0.5f, 0.5f, 0, 0));
+  EXPECT_THAT(SoftmaxOf({1, 1, 1, NAN}, {2, 1}), ElementsAre(0.5f, 0.5f, 1, 0));
   for (const int32_t wrong : {-1, 3}) {
-    try {
-      softmax(wrong);
-      ADD_FAILURE() << "was not refused";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Error::kOutOfRange);
-      EXPECT_THAT(error.what(), HasSubstr("length " + std::to_string(wrong) + " at element 1"));
-      EXPECT_THAT(error.what(), HasSubstr("0 to 2"));
+    for (const size_t place : {1, 1500}) {
+      std::vector<int32_t> lengths(2000, 2);
+      lengths[place] = wrong;
+      try {
+        SoftmaxOf(std::vector<float>(4000), lengths);
+        ADD_FAILURE() << "was not refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Error::kOutOfRange);
+        EXPECT_THAT(error.what(), HasSubstr("length " + std::to_string(wrong) + " at element " +
+                                            std::to_string(place) + ","));
+        EXPECT_THAT(error.what(), HasSubstr("0 to 2"));
+      }
     }
   }
 }
