@@ -1,7 +1,6 @@
 // Compiled functions of arrays. Functions of MXNet's C API; see types.h.
 #include "tessera/symbol/cached_op.h"
 
-#include <algorithm>
 #include <limits>
 #include <memory>
 #include <span>
@@ -54,11 +53,16 @@ Flags FlagsFrom(int count, const char** keys, const char** vals) {
   return ParameterSchema<Flags>::Get().Parse("CachedOp", given);
 }
 
-int NumOperators(const Symbol& symbol) {
+/// Returns whether the graph has at most `limit` operators, each of which can be called alone.
+bool IsSmall(const Symbol& symbol, int limit) {
   const graph::IndexedGraph graph(symbol.outputs());
-  return static_cast<int>(
-      std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                    [](const graph::Node* node) { return !node->is_variable(); }));
+  int count = 0;
+  for (const graph::Node* const node : graph.nodes()) {
+    if (node->is_variable()) continue;
+    // A node that runs another one's Backward has no name to be called by.
+    if (node->forward != nullptr || ++count > limit) return false;
+  }
+  return true;
 }
 
 /// Creates a function. As in MXNet, a tape records the operators of a small one in place of a call,
@@ -68,7 +72,7 @@ void Create(SymbolHandle handle, int num_flags, const char** keys, const char** 
   NotNull(out, "out");
   const Flags flags = FlagsFrom(num_flags, keys, vals);
   const std::shared_ptr<const Symbol> symbol = SymbolOf(handle);
-  const bool is_inlined = !flags.static_alloc && NumOperators(*symbol) <= flags.inline_limit;
+  const bool is_inlined = !flags.static_alloc && IsSmall(*symbol, flags.inline_limit);
   *out = CachedOps().Add(
       CachedOp(*symbol, {.static_alloc = flags.static_alloc, .node_by_node = is_inlined}));
 }

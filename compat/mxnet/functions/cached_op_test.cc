@@ -29,6 +29,7 @@ namespace {
 using ndarray_testing::Vector;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 using Flags = std::vector<std::pair<const char*, const char*>>;
 
@@ -84,6 +85,25 @@ TEST(CachedOpTest, ATapeRecordsTheOperatorsOfASmallGraph) {
   const Symbol three = two * 1.0f;
   EXPECT_EQ(NumRecorded(three, {}), 1);
   EXPECT_EQ(NumRecorded(three, {{"inline_limit", "3"}, {"static_shape", "False"}}), 3);
+}
+
+TEST(CachedOpTest, AGradientIsCalledAsAWhole) {
+  const Symbol gradient = Symbol::Apply("square", {Symbol::Variable("x")}, {}, "y").Grad({"x"});
+  EXPECT_THAT(gradient.ListInputs(), UnorderedElementsAre("x", "y_output_head_grad"));
+  CachedOpHandle op = nullptr;
+  ASSERT_EQ(Create(gradient, {}, &op), 0) << MXGetLastError();
+  std::vector<NDArrayHandle> inputs;
+  for (const std::string& name : gradient.ListInputs()) {
+    inputs.push_back(Arrays().Add(name == "x" ? Vector({3, 4}) : Vector({1, 10})));
+  }
+  int num_outputs = 0;
+  NDArrayHandle* outputs = nullptr;
+  ASSERT_EQ(MXInvokeCachedOp(op, 2, inputs.data(), &num_outputs, &outputs), 0) << MXGetLastError();
+  ASSERT_EQ(num_outputs, 1);
+  EXPECT_THAT(ArrayOf(outputs[0]).ToVector(), ElementsAre(6, 80));
+  MXNDArrayFree(outputs[0]);
+  for (const NDArrayHandle input : inputs) MXNDArrayFree(input);
+  MXFreeCachedOp(op);
 }
 
 TEST(CachedOpTest, ALimitIsANumber) {
