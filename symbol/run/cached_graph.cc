@@ -268,6 +268,10 @@ CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
     input_nodes_.push_back(i);
     input_names_.push_back(node.name);
   }
+  if (!calls_nodes_) return;
+  for (const Node* const node : graph_.nodes()) {
+    parameters_.push_back(node->is_variable() ? ParameterMap() : node->property->GetParams());
+  }
 }
 
 void CachedGraph::SetMonitor(CachedOp::Monitor monitor, bool all, MonitorNames names) {
@@ -351,8 +355,10 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
       Report(*monitoring, node, monitoring->names.inputs(*node.property), arguments);
     }
     try {
-      const std::vector<NDArray> results =
-          Invoke(node.property->TypeString(), arguments, node.property->GetParams());
+      const std::string& op = node.property->TypeString();
+      const std::vector<NDArray> results = parameters_.empty()
+                                               ? Invoke(op, arguments, node.property->GetParams())
+                                               : Invoke(op, arguments, parameters_[At(i)]);
       for (size_t k = 0; k < results.size(); ++k) {
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
       }
