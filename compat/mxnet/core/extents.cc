@@ -1,5 +1,6 @@
 #include "tessera/compat/mxnet/core/extents.h"
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <utility>
@@ -25,6 +26,7 @@ template int64_t NumberForClient(std::string_view, std::string_view, int64_t);
 template <typename Extent>
 std::vector<Extent> ExtentsForClient(std::string_view function, const TShape& shape) {
   std::vector<Extent> extents;
+  extents.reserve(static_cast<size_t>(std::max(shape.ndim(), 0)));
   for (const index_t extent : shape) {
     if (extent == TShape::kUnknown) {
       extents.push_back(NumpyShape() ? static_cast<Extent>(extent) : 0);
