@@ -232,10 +232,12 @@ std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields,
   } else {
     UpgradeParameters(version_, op, &parameters);
     try {
-      property =
-          OperatorRegistry::Get().Create(op, TakesParameters(op) ? parameters : ParameterMap());
+      property = OperatorRegistry::Get().Create(op, parameters);
     } catch (const Error& error) {
-      throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
+      if (TakesParameters(op)) {
+        throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
+      }
+      property = OperatorRegistry::Get().Create(op, {});
     }
   }
   const std::vector<NodeEntry> inputs = ReadInputs(*property, fields, where);
