@@ -7,9 +7,13 @@ namespace tessera::mxnet {
 
 std::string IgnoredNames::Describe() const {
   if (ignored_.empty()) return "";
-  const std::string nearest = NearestName(ignored_[0], inputs_);
-  return "; names that are no arguments were ignored: " + ListNames(ignored_) +
-         (nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
+  const std::vector<std::string> names(ignored_.begin(), ignored_.end());
+  std::string text = "; names that are no arguments were ignored: " + ListNames(names);
+  for (const std::string& name : names) {
+    const std::string nearest = NearestName(name, inputs_);
+    if (!nearest.empty()) return text + "; did you mean \"" + Excerpt(nearest) + "\"?";
+  }
+  return text;
 }
 
 }  // namespace tessera::mxnet

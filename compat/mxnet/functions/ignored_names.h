@@ -24,7 +24,7 @@ class IgnoredNames {
     const std::set<std::string_view> inputs(inputs_.begin(), inputs_.end());
     std::erase_if(*values, [&](const auto& item) {
       const bool is_input = inputs.contains(item.first);
-      if (!is_input) ignored_.push_back(item.first);
+      if (!is_input) ignored_.insert(item.first);
       return !is_input;
     });
   }
@@ -44,7 +44,7 @@ class IgnoredNames {
   std::string Describe() const;
 
   const std::vector<std::string> inputs_;
-  std::vector<std::string> ignored_;
+  std::set<std::string> ignored_;
 };
 
 }  // namespace tessera::mxnet

@@ -106,6 +106,8 @@ TEST(UnknownNamesTest, ABindingThatFailsSaysWhatItHasIgnored) {
   const auto names_both = AllOf(HasSubstr("ignored: dta"), HasSubstr("did you mean \"data\"?"));
   Bound bound, reshaped;
   EXPECT_THAT(ErrorOf(SimpleBind(dense.get(), {"dta"}, &bound)), names_both);
+  EXPECT_THAT(ErrorOf(SimpleBind(dense.get(), {"a_label", "dta"}, &bound)),
+              HasSubstr("ignored: a_label, dta; did you mean \"data\"?"));
   Check(SimpleBind(dense.get(), {"data"}, &bound));
   EXPECT_THAT(ErrorOf(Reshape(bound.executor, {"dta"}, &reshaped)), names_both);
   Check(MXExecutorFree(bound.executor));
