@@ -102,8 +102,9 @@ TEST(PartialShapesTest, UnknownExtentsDoNotCountAsZero) {
     return Symbol::Apply(op, inputs, parameters).InferShapePartial(known).outputs[0];
   };
   EXPECT_EQ(infer("Concat", {"(2,3)", "None"}, {{"num_args", "2"}}), Shape("(2,None)"));
-  EXPECT_EQ(infer("Pad", {"(1,2,None,4)"}, {{"pad_width", "(0,0,0,0,1,2,2,1)"}}),
-            Shape("(1,2,None,7)"));
+  EXPECT_EQ(
+      infer("Pad", {"(1,2,None,4)"}, {{"mode", "constant"}, {"pad_width", "(0,0,0,0,1,2,2,1)"}}),
+      Shape("(1,2,None,7)"));
   EXPECT_EQ(infer("diag", {"(None,)"}, {{"k", "-2"}}), Shape("(None,None)"));
   EXPECT_EQ(infer("broadcast_like", {"(1,3)", "(None,3)"}, {}), Shape("(None,3)"));
 }
