@@ -86,6 +86,9 @@ def variants() -> List[Case]:
                                    {"input_dim": "4", "output_dim": "2", "deterministic": "True"})))
     for dtype in ("0", "1", "2", "3", "4", "6"):
         cases.append(no_gradients(Case("_zeros_without_dtype", [], {"shape": "(2, 3)", "dtype": dtype})))
+    for op in ("_npi_zeros", "_npi_ones"):
+        for shape, dtype in (("(2, 3)", "float32"), ("(4,)", "int32"), ("(1, 2, 1)", "float64")):
+            cases.append(no_gradients(Case(op, [], {"shape": shape, "dtype": dtype})))
     return cases
 
 
