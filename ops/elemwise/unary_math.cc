@@ -151,6 +151,9 @@ UnaryRow Linear(std::string_view name, std::string_view description, UnaryGraph 
           .graph = graph};
 }
 
+/// Returns sqrt(x^2 + 1), whose squares do not overflow.
+Term LengthWithOne(const Term& x) { return Apply("_hypot_scalar", {x}, {{"scalar", "1"}}); }
+
 /// The formula of a gradient.
 #define TESSERA_GRAPH(expression)                                                             \
   [](const Term& g, [[maybe_unused]] const Term& x, [[maybe_unused]] const Term& y) -> Term { \
@@ -196,9 +199,8 @@ UnaryRow Linear(std::string_view name, std::string_view description, UnaryGraph 
                                           TESSERA_GRAPH(g* Apply("sinh", {x}))),
         FromOutput<op::tanh, TanhGradient>("tanh", "The hyperbolic tangent.",
                                            TESSERA_GRAPH(g*(1 - y * y))),
-        FromInput<op::asinh, ArcsinhGradient>(
-            "arcsinh", "The inverse hyperbolic sine.",
-            TESSERA_GRAPH(g / Apply("_hypot_scalar", {x}, {{"scalar", "1"}}))),
+        FromInput<op::asinh, ArcsinhGradient>("arcsinh", "The inverse hyperbolic sine.",
+                                              TESSERA_GRAPH(g / LengthWithOne(x))),
         FromInput<op::acosh, ArccoshGradient>(
             "arccosh", "The inverse hyperbolic cosine.",
             TESSERA_GRAPH(g* Apply("rsqrt", {x - 1}) * Apply("rsqrt", {x + 1}))),
