@@ -83,8 +83,7 @@ class OperatorProperty {
   virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const;
 
   /// Return the resources that Forward and Backward need for these inputs. OpContext::requested has
-  /// them in this order. At most one is workspace, because two requests may be given the same. By
-  /// default there are none.
+  /// them in this order. By default there are none.
   virtual std::vector<ResourceRequest> ForwardResource(std::span<const TShape> in_shape) const;
   virtual std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const;
 

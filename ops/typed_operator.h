@@ -44,7 +44,8 @@ bool RegisterTypedOperator(const TablePlace& place, std::string_view name,
   return true;
 }
 
-/// Returns an array in the workspace that `context.requested[index]` is.
+/// Returns an array in the workspace that `context.requested[index]` is. An operator requests at
+/// most one, because two requests may be given the same memory.
 template <typename Dev>
 TBlob WorkspaceArray(const OpContext& context, size_t index, const TShape& shape, DType dtype,
                      Device device) {
