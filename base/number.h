@@ -86,8 +86,8 @@ class Number {
     return VisitDType(dtype, [this](auto tag) -> Number {
       using T = typename decltype(tag)::type;
       if constexpr (std::is_same_v<T, uint64_t>) {
-        if (value_ >= 0x1p64) return std::numeric_limits<uint64_t>::max();
         if (IsUint64()) return *this;
+        if (value_ >= 0x1p64) return std::numeric_limits<uint64_t>::max();
         return std::max<int64_t>(integer_, 0);
       } else if constexpr (std::is_integral_v<T>) {
         return std::clamp<int64_t>(As<int64_t>(), std::numeric_limits<T>::min(),
