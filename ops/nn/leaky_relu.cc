@@ -153,7 +153,9 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
     if (param_.act_type == LeakyType::kGelu) {
       const Term probability = 0.5 * (1 + Apply("erf", {x * M_SQRT1_2}));
       const Term density = kInverseRootOfTwoPi * Apply("exp", {x * x * -0.5});
-      SetInGrad(builder, 0, g * (probability + x * density));
+      // The density is 0 beyond 40, where an infinite x would make the product NaN.
+      const Term bounded = Apply("clip", {x}, {{"a_min", "-40"}, {"a_max", "40"}});
+      SetInGrad(builder, 0, g * (probability + bounded * density));
       return true;
     }
     const Term positive = IsGreater(x, 0), rest = 1 - positive;
@@ -251,13 +253,19 @@ struct EluGradient {
     return g * scale * (x > T(0) ? T(1) : slope * op::exp::Map(x));
   }
 };
+/// Returns x times the density at x; 0 where the density is 0, also for an infinite x.
+template <typename T>
+TESSERA_HD T ProductWithDensity(T x, T density) {
+  const T product = x * density;
+  return density == T(0) ? T(0) : product;
+}
 struct GeluGradient {
   static constexpr index_t kElementCost = 2 * op::kLibraryCost;
   template <typename T>
   TESSERA_HD static T Map(T g, T x) {
     const T probability = T(0.5) * (T(1) + op::erf::Map(static_cast<T>(x * T(M_SQRT1_2))));
     const T density = T(kInverseRootOfTwoPi) * op::exp::Map(static_cast<T>(T(-0.5) * x * x));
-    return g * (probability + x * density);
+    return g * (probability + ProductWithDensity(x, density));
   }
 };
 
@@ -321,7 +329,8 @@ void GeluGradientRow(const T* const* in, T* out, index_t n) {
     op::erf::ArrayKernel(error, error, count);
     op::exp::ArrayKernel(density, density, count);
     ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
-      dx[i] = g[i] * (T(0.5) * (T(1) + error[i]) + x[i] * T(kInverseRootOfTwoPi) * density[i]);
+      const T product = ProductWithDensity(x[i], T(kInverseRootOfTwoPi) * density[i]);
+      dx[i] = g[i] * (T(0.5) * (T(1) + error[i]) + product);
     });
   });
 }
