@@ -27,7 +27,8 @@ struct SmoothL1 {
   template <typename T>
   TESSERA_HD static T Map(T x, T slope) {
     const T magnitude = x < T(0) ? -x : x;
-    return magnitude * slope < T(1) ? T(0.5) * x * x * slope : magnitude - T(0.5) / slope;
+    // Times the slope first: the square of a large x overflows.
+    return magnitude * slope < T(1) ? T(0.5) * x * (x * slope) : magnitude - T(0.5) / slope;
   }
 };
 struct SmoothL1Gradient {
