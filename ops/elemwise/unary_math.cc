@@ -63,7 +63,8 @@ TESSERA_GRADIENT(Log1pGradient, g / (one + v));
 TESSERA_GRADIENT(SqrtGradient, g* T(0.5) / v);
 TESSERA_GRADIENT(RsqrtGradient, g* T(-0.5) * v * v * v);
 TESSERA_GRADIENT(CbrtGradient, g / (T(3) * v * v));
-TESSERA_GRADIENT(RcbrtGradient, g* v* v* v* v / T(-3));
+// Divided first, so that only a result beyond the range overflows.
+TESSERA_GRADIENT(RcbrtGradient, g / T(-3) * v * v * v * v);
 TESSERA_GRADIENT(ReciprocalGradient, -g* v* v);
 TESSERA_GRADIENT(SquareGradient, T(2) * g * v);
 TESSERA_GRADIENT(SinGradient, g* op::cos::Map(v));
@@ -178,7 +179,7 @@ Term LengthWithOne(const Term& x) { return Apply("_hypot_scalar", {x}, {{"scalar
         FromOutput<op::cbrt, CbrtGradient>("cbrt", "The cube root.",
                                            TESSERA_GRAPH(g / (y * y * 3))),
         FromOutput<Rcbrt, RcbrtGradient>("rcbrt", "1 / cbrt(data).",
-                                         TESSERA_GRAPH(g*(y* y) * (y * y) / -3)),
+                                         TESSERA_GRAPH(g / -3 * (y * y) * (y * y))),
         FromOutput<op::rcp, ReciprocalGradient>("reciprocal", "1 / data.",
                                                 TESSERA_GRAPH(-(g*(y* y)))),
         FromInput<op::sin, SinGradient>("sin", "The sine of data in radians.",
