@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -7,7 +9,8 @@
 namespace tessera::ops_testing {
 namespace {
 
-/// One sample of a call: its probabilities and labels.
+/// One sample of a call: the logarithms of its probabilities, which may be below the range of
+/// double, and its labels.
 struct Sample {
   Sample(const ParameterMap& parameters, const std::vector<Values>& in, index_t n)
       : frames(in[0].shape[0]), samples(in[0].shape[1]), classes(in[0].shape[2]), number(n) {
@@ -25,28 +28,29 @@ struct Sample {
       labels.push_back(label);
     }
     for (index_t t = 0; t < frames; ++t) {
-      double sum = 0;
-      for (index_t k = 0; k < classes; ++k) sum += std::exp(in[0][At(t, k)]);
+      double largest = in[0][At(t, 0)], sum = 0;
+      for (index_t k = 1; k < classes; ++k) largest = std::max(largest, in[0][At(t, k)]);
+      for (index_t k = 0; k < classes; ++k) sum += std::exp(in[0][At(t, k)] - largest);
       for (index_t k = 0; k < classes; ++k) {
-        probabilities.push_back(std::exp(in[0][At(t, k)]) / sum);
+        logarithms.push_back(in[0][At(t, k)] - largest - std::log(sum));
       }
     }
   }
   index_t At(index_t t, index_t k) const { return (t * samples + number) * classes + k; }
 
-  /// Calls visit(classes of the path, its probability) for each path that reads as the labels.
+  /// Calls visit(classes of the path, the logarithm of its probability) for each path that reads as
+  /// the labels.
   template <typename Visit>
   void ForEachPath(const Visit& visit) const {
     std::vector<index_t> path(static_cast<size_t>(frames), 0);
     while (true) {
       std::vector<index_t> read;
-      double probability = 1;
+      double logarithm = 0;
       for (size_t t = 0; t < path.size(); ++t) {
         if (path[t] != blank && (t == 0 || path[t] != path[t - 1])) read.push_back(path[t]);
-        probability *=
-            probabilities[t * static_cast<size_t>(classes) + static_cast<size_t>(path[t])];
+        logarithm += logarithms[t * static_cast<size_t>(classes) + static_cast<size_t>(path[t])];
       }
-      if (read == labels) visit(path, probability);
+      if (read == labels) visit(path, logarithm);
       size_t t = 0;
       while (t < path.size() && ++path[t] == classes) path[t++] = 0;
       if (t == path.size()) return;
@@ -55,7 +59,7 @@ struct Sample {
 
   index_t frames, samples, classes, number, blank;
   std::vector<index_t> labels;
-  std::vector<double> probabilities;
+  std::vector<double> logarithms;
 };
 
 /// Returns the losses, and their gradients by the definition: over all paths.
@@ -64,21 +68,30 @@ std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Va
   std::vector<Values> out = {Values({in[0].shape[1]}), Values(in[0].shape)};
   for (index_t n = 0; n < in[0].shape[1]; ++n) {
     const Sample sample(parameters, in, n);
+    bool has_path = false;
+    double largest = -std::numeric_limits<double>::infinity();
+    sample.ForEachPath([&](const std::vector<index_t>&, double logarithm) {
+      has_path = true;
+      largest = std::max(largest, logarithm);
+    });
+    if (!has_path) continue;
+    // Probabilities are relative to that of the likeliest path.
+    const double unit = std::isfinite(largest) ? largest : 0;
     double total = 0;
     Values at(in[0].shape);
-    sample.ForEachPath([&](const std::vector<index_t>& path, double probability) {
+    sample.ForEachPath([&](const std::vector<index_t>& path, double logarithm) {
+      const double probability = std::exp(logarithm - unit);
       total += probability;
       for (size_t t = 0; t < path.size(); ++t) {
         at[sample.At(static_cast<index_t>(t), path[t])] += probability;
       }
     });
-    if (total == 0) continue;
-    out[0][n] = -std::log(total);
+    out[0][n] = -unit - std::log(total);
     for (index_t t = 0; t < sample.frames; ++t) {
       for (index_t k = 0; k < sample.classes; ++k) {
         const index_t i = sample.At(t, k);
-        out[1][i] =
-            sample.probabilities[static_cast<size_t>(t * sample.classes + k)] - at[i] / total;
+        out[1][i] = std::exp(sample.logarithms[static_cast<size_t>(t * sample.classes + k)]) -
+                    at[i] / total;
       }
     }
   }
