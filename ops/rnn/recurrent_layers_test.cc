@@ -44,7 +44,7 @@ double ValueOf(double x) { return x; }
 double ValueOf(const Traced& x) { return x.value; }
 double Tanh(double x) { return std::tanh(x); }
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double Relu(double x) { return x > 0 ? x : 0; }
+double Relu(double x) { return x < 0 ? 0 : x; }
 Traced Tanh(Traced x) {
   const double y = std::tanh(x.value);
   return Traced::Of(y, x, 1 - y * y);
