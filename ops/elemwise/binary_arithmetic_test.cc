@@ -19,6 +19,11 @@ double PowerRight(double a, double b) {
   return a == 0 && b >= 0 ? 0 : std::pow(a, b) * std::log(a);
 }
 double HypotLeft(double a, double b) { return a == 0 && b == 0 ? 0 : a / std::hypot(a, b); }
+/// The exact remainder with the sign of b.
+double Remainder(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 double Left(double a, double) { return a; }
 double Right(double, double b) { return b; }
 
@@ -39,8 +44,7 @@ const BinaryRows kRows[] = {
     BinaryRows({"", "", "_contrib_gradientmultiplier", "", &Left, &Right, &Zero, Fill(), Fill(),
                 /*is_smooth=*/false}),
     // Away from the steps, and exact in every type.
-    BinaryRows({"_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar",
-                [](double a, double b) { return a - b * std::floor(a / b); }, &One,
+    BinaryRows({"_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar", &Remainder, &One,
                 [](double a, double b) { return -std::floor(a / b); },
                 Fill::Given({-2.875, 3.125, 0.375, -0.125, 4.625}), Fill::Given({1.5, 0.75, 2.5})}),
     BinaryRows({"_power", "broadcast_power", "_power_scalar", "_rpower_scalar",

@@ -12,6 +12,8 @@ double Descent(const StepReader& p, double weight, double grad) {
 }
 
 double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+/// Returns the product, which is 0 for a factor of 0 even where x is infinite or NaN.
+double Scaled(double factor, double x) { return factor == 0 ? 0 : factor * x; }
 
 double Plain(const StepReader& p, double weight, double grad, double*) {
   return weight - Descent(p, weight, grad);
@@ -38,7 +40,7 @@ double SignSgd(const StepReader& p, double weight, double grad, double*) {
 }
 double Signum(const StepReader& p, double weight, double grad, double* mom) {
   const double lr = p.Real("lr", 0), momentum = p.Real("momentum", 0);
-  *mom = momentum * *mom - (1 - momentum) * (p.Gradient(grad) + p.Real("wd", 0) * weight);
+  *mom = Scaled(momentum, *mom) - (1 - momentum) * (p.Gradient(grad) + p.Real("wd", 0) * weight);
   return (1 - lr * p.Real("wd_lh", 0)) * weight + lr * Sign(*mom);
 }
 

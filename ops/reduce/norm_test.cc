@@ -65,6 +65,7 @@ OperatorRow Row() {
     add("empty", {{"axis", "1"}}, {0, 3});
     OperatorCase& wider = add("wider", {{"axis", "0"}, {"out_dtype", "float64"}}, {5, 3});
     wider.dtypes = {DType::kFloat32, DType::kFloat16};
+    wider.large = ord == "1";  // absolute values of float32 are summed in float32
     wider.fixed_types = {DType::kUnknown};
     OperatorCase& narrower = add("narrower", {{"axis", "0"}, {"out_dtype", "float16"}}, {2, 2});
     narrower.fills = {Fill::Given({5, 0, 0, 5})};  // float16 has the results

@@ -74,6 +74,11 @@ double Product(const std::vector<double>& x) {
   for (const double value : x) product *= value;
   return product;
 }
+double NonzeroProduct(const std::vector<double>& x) {
+  double product = 1;
+  for (const double value : x) product *= value == 0 ? 1 : value;
+  return product;
+}
 
 const Fill kNearOne = Fill::Uniform(0.5, 1.5);
 
@@ -95,7 +100,7 @@ const RowRegistration kRows[] = {
     RowRegistration(ProductRow("prod")),
     RowRegistration(Row("nansum", &Sum, Fill())),
     RowRegistration(ProductRow("nanprod")),
-    RowRegistration(Row("_nonzero_product", &Product, kNearOne)),
+    RowRegistration(Row("_nonzero_product", &NonzeroProduct, kNearOne)),
     RowRegistration(Row("_square_sum", &SquareSum, Fill())),
     RowRegistration(Row(
         "max", [](const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); },

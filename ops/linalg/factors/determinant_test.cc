@@ -60,7 +60,8 @@ OperatorRow DetRow() {
 OperatorRow SlogdetRow() {
   return Row("_linalg_slogdet", {0, 0}, [](const ParameterMap&, const std::vector<Rows>& in) {
     const double determinant = DeterminantOf(in[0]);
-    return std::vector<Rows>{{{determinant < 0 ? -1.0 : 1.0}}, {{std::log(std::abs(determinant))}}};
+    const double sign = determinant < 0 ? -1 : determinant > 0 ? 1 : 0;
+    return std::vector<Rows>{{{sign}}, {{std::log(std::abs(determinant))}}};
   });
 }
 
