@@ -17,8 +17,9 @@
 //
 // Calls that run an executor or a predictor follow each other: one that begins while another runs
 // it, or runs an executor that shares its memory, fails and changes nothing. That includes calls of
-// their monitors. Calls that read its arrays may overlap with all others. Calls on one RecordIO
-// file follow each other too.
+// their monitors. Calls that return its arrays may overlap with all others. As in MXNet, elements
+// that one call copies while another one writes them are undefined. Calls on one RecordIO file
+// follow each other too.
 
 /// Marks a function of the shared library, which exports nothing else.
 #define TESSERA_MXNET_API extern "C" __attribute__((visibility("default")))
