@@ -180,8 +180,8 @@ bool InferSlice(const OperatorProperty& property, const SliceParameters& param, 
                           " entries, but data has shape ", *data);
   }
   for (int d = 0; d < data->ndim(); ++d) {
-    const bool whole =
-        !At(param.begin, d) && !At(param.end, d) && std::abs(At(param.step, d).value_or(1)) == 1;
+    const int64_t step = At(param.step, d).value_or(1);
+    const bool whole = !At(param.begin, d) && !At(param.end, d) && (step == 1 || step == -1);
     if (whole && (*data)[d] == TShape::kUnknown) (*data)[d] = (*part)[d];
     if ((*data)[d] == TShape::kUnknown) continue;
     SetExtent(property, name, d, RangeOf(param, d, (*data)[d]).count, part);
