@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
+#include "tessera/base/dialect.h"
 
 namespace tessera::graph {
 
@@ -39,8 +39,8 @@ class Guarded {
   }
 
  private:
-  mutable std::mutex mutex_;
-  T value_ ABSL_GUARDED_BY(mutex_){};
+  mutable std::mutex mutex_;  // guards value_
+  T value_{};
 };
 
 }  // namespace tessera::graph
