@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tessera/graph/guarded.h"
+#include "tessera/base/guarded.h"
 #include "tessera/ops/property.h"
 
 namespace tessera::graph {

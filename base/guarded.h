@@ -1,12 +1,12 @@
-#ifndef TESSERA_GRAPH_GUARDED_H_
-#define TESSERA_GRAPH_GUARDED_H_
+#ifndef TESSERA_BASE_GUARDED_H_
+#define TESSERA_BASE_GUARDED_H_
 
 #include <mutex>
 #include <utility>
 
 #include "tessera/base/dialect.h"
 
-namespace tessera::graph {
+namespace tessera {
 
 /// A value that some threads read while others change it. A copy is another value.
 template <typename T>
@@ -43,6 +43,6 @@ class Guarded {
   T value_{};
 };
 
-}  // namespace tessera::graph
+}  // namespace tessera
 
-#endif  // TESSERA_GRAPH_GUARDED_H_
+#endif  // TESSERA_BASE_GUARDED_H_
