@@ -2,6 +2,7 @@
 #define TESSERA_OPS_OPERATOR_H_
 
 #include <span>
+#include <string>
 
 #include "tessera/resource/resource.h"
 #include "tessera/tensor/stream.h"
@@ -32,6 +33,8 @@ struct OpContext {
   }
 };
 
+class OperatorProperty;
+
 /// The computation of one node, created by OperatorProperty::CreateOperator for one device, with
 /// the inputs' shapes and types.
 ///
@@ -59,6 +62,14 @@ class Operator {
   /// Returns whether Forward and Backward accept kAddTo. If not, the caller lets them write to a
   /// workspace and adds it.
   virtual bool AcceptsAddTo() const { return true; }
+
+  /// Returns the name of the implementation, if the operator has several on its kind of device.
+  /// Empty without a choice.
+  const std::string& implementation() const { return implementation_; }
+
+ private:
+  friend class OperatorProperty;
+  std::string implementation_;
 };
 
 }  // namespace tessera

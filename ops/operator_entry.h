@@ -9,6 +9,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/guarded.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
@@ -16,18 +17,26 @@
 
 namespace tessera {
 
-/// One implementation of an operator on a device.
+/// One implementation of an operator on a kind of device. All implementations of an operator
+/// compute the same, with the resources and in-place options of its property.
 struct OperatorImplementation {
-  DeviceType device;  ///< the kind of device that it runs on
-  std::string name;   ///< "native", or a library's name
-  /// Returns whether the implementation supports the inputs' shapes and types; null means always.
-  std::function<bool(const OperatorProperty&, std::span<const TShape>, std::span<const DType>)>
-      supports;
-  /// Creates the operator of a property for the inputs' shapes and types. Throws
-  /// Error(kInvalidArgument) for a type without code.
+  DeviceType device = DeviceType::kCpu;  ///< the kind of device that it runs on
+  std::string name = "";                 ///< "native" for the one that the operator came with
+  /// Among the implementations that support a call, that of the highest rank is chosen, and in one
+  /// rank the first by name. "native" has rank 0. A call uses a negative rank only if it names the
+  /// implementation, or if no other one supports it.
+  int rank = 0;
+  /// Returns why the implementation does not support an operator with inputs of these shapes and
+  /// types, such as "data is float64, expected float32". Empty if it does. Null supports all.
+  std::function<std::string(const OperatorProperty&, std::span<const TShape>,
+                            std::span<const DType>)>
+      refusal = nullptr;
+  /// Creates the operator of a property for the inputs' shapes and types, which `refusal` accepts.
+  /// Throws Error(kInvalidArgument) for a type without code.
   std::function<std::unique_ptr<Operator>(const OperatorProperty&, std::span<const TShape>,
                                           std::span<const DType>)>
-      create;
+      create = nullptr;
+  std::string place = "";  ///< file and line of the registration, which the registry sets
 };
 
 /// The registration of an operator. It is the only source of names, aliases and documentation.
@@ -38,7 +47,9 @@ struct OperatorEntry {
   std::string description;           ///< one sentence of documentation
   std::function<std::unique_ptr<OperatorProperty>()> create_property;  ///< before Init
   std::function<std::vector<ParameterInfo>()> describe_parameters;     ///< for documentation
-  std::vector<OperatorImplementation> implementations;                 ///< tried in this order
+  /// The implementations in the order of the choice. A library may add one while calls are
+  /// prepared; none is ever removed.
+  Guarded<std::vector<std::shared_ptr<const OperatorImplementation>>> implementations;
 };
 
 }  // namespace tessera

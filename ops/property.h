@@ -26,6 +26,10 @@ struct InplacePair {
 struct OperatorEntry;
 class GradientBuilder;
 
+/// The attribute of a graph's node, or the parameter of an imperative call, that names the
+/// implementation to use: see OperatorProperty::CreateImplementation.
+inline constexpr char kImplementationAttribute[] = "__implementation__";
+
 /// The freedom that a graph has with an operator's calls.
 enum class Purity {
   kPure,         ///< equal inputs give equal outputs: calls may be shared, repeated and left out
@@ -123,11 +127,30 @@ class OperatorProperty {
   /// Returns whether the operator's Backward computes the gradient.
   virtual bool HasBackward() const { return HasGradient(); }
 
-  /// Creates the operator for a device and the inputs' shapes and types, from the first
-  /// implementation registered for it that supports them. Throws Error(kUnimplemented) that names
-  /// operator, device and type if there is none.
+  /// Creates the operator for a device and the inputs' shapes and types: CreateImplementation
+  /// without a name.
   virtual std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
                                                    std::span<const DType> in_type) const;
+
+  /// Creates the operator from one of the implementations that are registered for the kind of
+  /// device: the one called `name`; without a name, the one that the setting
+  /// TESSERA_IMPLEMENTATIONS names for the operator; without that too, the first in the order of
+  /// OperatorEntry::implementations that supports property, shapes and types.
+  ///
+  /// Throws Error(kUnimplemented) that names operator, device and type if none supports them.
+  /// Throws Error(kInvalidArgument) with the reason if the named one does not, and with the names
+  /// that there are if it is not registered. Throws Error(kFailedPrecondition) with both places if
+  /// two statements have registered one of that name.
+  std::unique_ptr<Operator> CreateImplementation(std::string_view name, Device device,
+                                                 std::span<const TShape> in_shape,
+                                                 std::span<const DType> in_type) const;
+
+  /// Returns the name of the implementation that CreateImplementation chooses, if the operator has
+  /// several on the kind of device; throws what CreateImplementation throws. Empty without a
+  /// choice, whatever `name` is.
+  std::string ChosenImplementation(std::string_view name, Device device,
+                                   std::span<const TShape> in_shape,
+                                   std::span<const DType> in_type) const;
 
   /// Returns the name that the operator is registered under.
   virtual const std::string& TypeString() const;

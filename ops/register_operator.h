@@ -47,7 +47,6 @@ Registration RegisterOperator(std::string_view name, const char* file, int line)
   registration.implementation = {
       .device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
       .name = "native",
-      .supports = nullptr,
       .create = [](const OperatorProperty& property, std::span<const TShape>,
                    std::span<const DType> in_type) -> std::unique_ptr<Operator> {
         const auto& typed = static_cast<const Property&>(property);

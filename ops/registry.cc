@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -59,6 +60,10 @@ struct OperatorRegistry::Impl {
     std::string rival;  // the other operator that has registered it, and where; empty without one
   };
 
+  static std::string PlaceOf(const char* file, int line) {
+    return std::string(file) + ":" + std::to_string(line);
+  }
+
   static std::string Describe(std::string_view operator_name, std::string_view place) {
     return "\"" + std::string(operator_name) + "\" at " + std::string(place);
   }
@@ -68,6 +73,34 @@ struct OperatorRegistry::Impl {
   std::shared_mutex mutex;  // libraries may be loaded in any thread
   std::map<std::string, std::unique_ptr<OperatorEntry>, std::less<>> entries ABSL_GUARDED_BY(mutex);
   std::map<std::string, Meaning, std::less<>> names ABSL_GUARDED_BY(mutex);
+  /// Implementations of operators that are not registered yet, by name or alias.
+  std::multimap<std::string, OperatorImplementation, std::less<>> waiting ABSL_GUARDED_BY(mutex);
+
+  /// Adds an implementation in the order of the choice, which does not depend on the order of the
+  /// registrations. Does nothing for a second copy of a statement.
+  static void Add(OperatorEntry& entry, OperatorImplementation added) {
+    const auto order = [](const auto& a, const auto& b) {
+      if (a->rank != b->rank) return a->rank > b->rank;
+      return std::tie(a->name, a->place) < std::tie(b->name, b->place);
+    };
+    const auto made = std::make_shared<const OperatorImplementation>(std::move(added));
+    entry.implementations.With([&](auto& all) {
+      for (const auto& other : all) {
+        if (std::tie(other->device, other->name, other->place) ==
+            std::tie(made->device, made->name, made->place)) {
+          return;
+        }
+      }
+      all.insert(std::upper_bound(all.begin(), all.end(), made, order), made);
+    });
+  }
+
+  /// Gives an entry with a new name the implementations that wait for it. Requires: mutex is held.
+  void AddWaiting(std::string_view name, OperatorEntry& entry) {
+    const auto [begin, end] = waiting.equal_range(name);
+    for (auto it = begin; it != end; ++it) Add(entry, std::move(it->second));
+    waiting.erase(begin, end);
+  }
 
   /// A property that a recent call used.
   struct Recent {
@@ -180,8 +213,7 @@ std::vector<std::string> OperatorRegistry::ListNames() const {
 
 OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
   KeepLoaded(registration.file);  // a literal, which lies beside the functions
-  const std::string place =
-      std::string(registration.file) + ":" + std::to_string(registration.line);
+  const std::string place = Impl::PlaceOf(registration.file, registration.line);
   const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
   impl_->changes.fetch_add(1, std::memory_order_release);
   const auto found = impl_->names.find(registration.name);
@@ -193,6 +225,7 @@ OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
     entry = made.get();
     impl_->entries.emplace(made->name, std::move(made));
     impl_->names.emplace(entry->name, Impl::Meaning{entry, ""});
+    impl_->AddWaiting(entry->name, *entry);
   } else if (found->second.entry->name == registration.name &&
              found->second.entry->place == place) {
     entry = found->second.entry;
@@ -206,13 +239,23 @@ OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
     entry->create_property = std::move(registration.create_property);
     entry->describe_parameters = std::move(registration.describe_parameters);
   }
-  const OperatorImplementation& added = registration.implementation;
-  const bool known = std::any_of(entry->implementations.begin(), entry->implementations.end(),
-                                 [&](const OperatorImplementation& other) {
-                                   return other.device == added.device && other.name == added.name;
-                                 });
-  if (!known) entry->implementations.push_back(std::move(registration.implementation));
+  registration.implementation.place = place;
+  Impl::Add(*entry, std::move(registration.implementation));
   return entry;
+}
+
+bool OperatorRegistry::AddImplementation(std::string_view op, OperatorImplementation implementation,
+                                         const char* file, int line) {
+  KeepLoaded(file);
+  implementation.place = Impl::PlaceOf(file, line);
+  const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
+  const auto found = impl_->names.find(op);
+  if (found == impl_->names.end()) {
+    impl_->waiting.emplace(op, std::move(implementation));
+  } else {
+    Impl::Add(*found->second.entry, std::move(implementation));
+  }
+  return true;
 }
 
 void OperatorRegistry::AddAlias(OperatorEntry& entry, std::string_view alias) {
@@ -220,7 +263,10 @@ void OperatorRegistry::AddAlias(OperatorEntry& entry, std::string_view alias) {
   impl_->changes.fetch_add(1, std::memory_order_release);
   const auto [found, added] =
       impl_->names.try_emplace(std::string(alias), Impl::Meaning{&entry, ""});
-  if (added) entry.aliases.emplace_back(alias);
+  if (added) {
+    entry.aliases.emplace_back(alias);
+    impl_->AddWaiting(alias, entry);
+  }
   // The host's and the device's compilations of a statement add the same aliases.
   Impl::Meaning& meaning = found->second;
   if (meaning.entry != &entry && meaning.rival.empty()) {

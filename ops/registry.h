@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// A statement that registers an operator, or one more implementation of it.
+/// A statement that registers an operator with an implementation.
 struct OperatorRegistration {
   std::string_view name;  ///< the operator's name
   const char* file;       ///< __FILE__ of the statement, a literal of its library
@@ -61,6 +61,14 @@ class OperatorRegistry {
   /// device's compilation of one statement make one operator. A second copy of a statement, in
   /// another library, adds nothing. Returns the entry, or null if the name is another statement's.
   OperatorEntry* Register(OperatorRegistration registration);
+  /// Adds an implementation to the operator with that name or alias, which may be registered before
+  /// or after it. Calls that are prepared from then on may use the implementation. `file` and
+  /// `line` are __FILE__ and __LINE__ of the statement, whose library then stays loaded. A second
+  /// copy of the statement, in another library, adds nothing. Returns true, for a statement at
+  /// namespace scope.
+  bool AddImplementation(std::string_view op, OperatorImplementation implementation,
+                         const char* file, int line);
+
   /// Makes `alias` a further name of the entry.
   void AddAlias(OperatorEntry& entry, std::string_view alias);
 

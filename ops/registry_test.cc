@@ -70,29 +70,27 @@ void RegisterChoosy() {
   const auto refuses = [](const OperatorProperty& property) {
     return static_cast<const ChoosyProperty&>(property).param().refuses_all;
   };
+  using Shapes = std::span<const TShape>;
+  using Types = std::span<const DType>;
   OperatorRegistry::Get().Register(
       ChoosyAt(kLine, "test_choosy",
-               {.device = DeviceType::kCpu,
-                .name = "special",
-                .supports =
-                    [refuses](const OperatorProperty& property, std::span<const TShape> in,
-                              std::span<const DType> type) {
-                      return !refuses(property) && in[0].ndim() == 2 && type[0] == DType::kFloat32;
-                    },
-                .create = nullptr}));
-  OperatorRegistry::Get().Register(
-      ChoosyAt(kLine, "test_choosy",
-               {.device = DeviceType::kCpu,
-                .name = "general",
-                .supports = [refuses](const OperatorProperty& property, std::span<const TShape>,
-                                      std::span<const DType>) { return !refuses(property); },
-                .create = nullptr}));
+               {.name = "special",
+                .rank = 1,
+                .refusal = [refuses](const OperatorProperty& property, Shapes in, Types type) {
+                  if (refuses(property)) return "refuses_all is True";
+                  if (in[0].ndim() != 2) return "data is no matrix";
+                  return type[0] == DType::kFloat32 ? "" : "data is not float32";
+                }}));
+  OperatorRegistry::Get().Register(ChoosyAt(
+      kLine, "test_choosy",
+      {.name = "general", .refusal = [refuses](const OperatorProperty& property, Shapes, Types) {
+         return refuses(property) ? "refuses_all is True" : "";
+       }}));
 }
 
 /// A registration on a device, which no test computes with.
 OperatorRegistration At(int line, std::string_view name, DeviceType device = DeviceType::kCpu) {
-  return ChoosyAt(line, name,
-                  {.device = device, .name = "native", .supports = nullptr, .create = nullptr});
+  return ChoosyAt(line, name, {.device = device, .name = "native"});
 }
 
 std::string Chosen(const TShape& shape, DType dtype) {
@@ -102,10 +100,107 @@ std::string Chosen(const TShape& shape, DType dtype) {
   return static_cast<const NamedOperator&>(*made).name();
 }
 
-TEST(OperatorRegistryTest, TheFirstImplementationThatSupportsShapeAndTypeIsMade) {
+/// Returns the name of the implementation of an operator for a matrix of float32, or the error.
+std::string ChosenOf(std::string_view op, std::string_view named = "",
+                     const ParameterMap& parameters = {}) {
+  const TShape shape = {2, 3};
+  const DType dtype = DType::kFloat32;
+  try {
+    const auto property = OperatorRegistry::Get().Create(op, parameters);
+    const auto made =
+        property->CreateImplementation(named, Device::Cpu(), {&shape, 1}, {&dtype, 1});
+    EXPECT_EQ(property->ChosenImplementation(named, Device::Cpu(), {&shape, 1}, {&dtype, 1}),
+              made->implementation());
+    return static_cast<const NamedOperator&>(*made).name();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Adds an implementation to an operator, as a statement at that line.
+void AddAt(int line, std::string_view op, OperatorImplementation made) {
+  made.create = [made_as = made.name](const OperatorProperty&, std::span<const TShape>,
+                                      std::span<const DType>) -> std::unique_ptr<Operator> {
+    return std::make_unique<NamedOperator>(made_as);
+  };
+  EXPECT_TRUE(
+      OperatorRegistry::Get().AddImplementation(op, std::move(made), "registry_test.cc", line));
+}
+
+TEST(OperatorRegistryTest, TheHighestRankThatSupportsShapeAndTypeIsMade) {
   EXPECT_EQ(Chosen({2, 3}, DType::kFloat32), "special");
   EXPECT_EQ(Chosen({2, 3}, DType::kFloat64), "general");
   EXPECT_EQ(Chosen({2}, DType::kFloat32), "general");
+}
+
+TEST(OperatorRegistryTest, ANamedImplementationIsMadeOrRefusedWithItsReason) {
+  RegisterChoosy();
+  EXPECT_EQ(ChosenOf("test_choosy"), "special");
+  EXPECT_EQ(ChosenOf("test_choosy", "general"), "general");
+  EXPECT_EQ(
+      ChosenOf("test_choosy", "special", {{"refuses_all", "True"}}),
+      "test_choosy: implementation \"special\", which the attribute __implementation__ names, "
+      "does not support float32(2,3): refuses_all is True");
+  EXPECT_EQ(ChosenOf("test_choosy", "packed"),
+            "test_choosy: no implementation \"packed\", which the attribute __implementation__ "
+            "names, for cpu(0); expected one of special, general");
+}
+
+TEST(OperatorRegistryTest, ImplementationsMayBeAddedBeforeAndAfterTheOperator) {
+  auto& registry = OperatorRegistry::Get();
+  AddAt(1, "test_open", {.name = "early", .rank = 1});
+  AddAt(2, "test_open_alias", {.name = "of_alias", .rank = 2});
+  EXPECT_EQ(registry.Find("test_open"), nullptr);
+  OperatorEntry* const entry = registry.Register(At(3, "test_open"));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(ChosenOf("test_open"), "early");
+  registry.AddAlias(*entry, "test_open_alias");
+  EXPECT_EQ(ChosenOf("test_open"), "of_alias");
+  AddAt(4, "test_open", {.name = "late", .rank = 3});
+  AddAt(4, "test_open", {.name = "late", .rank = 3});  // in another library
+  EXPECT_EQ(ChosenOf("test_open"), "late");
+  EXPECT_EQ(ChosenOf("test_open", "native"), "native");
+  EXPECT_EQ(entry->implementations.Get().size(), 4u);
+  EXPECT_EQ(entry->implementations.Get().front()->place, "registry_test.cc:4");
+}
+
+TEST(OperatorRegistryTest, TheChoiceDoesNotDependOnTheOrderOfRegistrations) {
+  ASSERT_NE(OperatorRegistry::Get().Register(At(1, "test_order")), nullptr);
+  for (const char* name : {"b", "c", "a"}) AddAt(2, "test_order", {.name = name, .rank = 1});
+  EXPECT_EQ(ChosenOf("test_order"), "a");
+  AddAt(3, "test_order", {.name = "only_by_name", .rank = -1});
+  EXPECT_EQ(ChosenOf("test_order", "only_by_name"), "only_by_name");
+  std::vector<std::string> names;
+  for (const auto& each : OperatorRegistry::Get().Find("test_order")->implementations.Get()) {
+    names.push_back(each->name);
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("a", "b", "c", "native", "only_by_name"));
+}
+
+TEST(OperatorRegistryTest, ANameOfTwoImplementationsStandsForNeither) {
+  ASSERT_NE(OperatorRegistry::Get().Register(At(1, "test_twins")), nullptr);
+  AddAt(2, "test_twins", {.device = DeviceType::kGpu, .name = "native"});
+  EXPECT_EQ(ChosenOf("test_twins"), "native") << "the other is for another device";
+  AddAt(3, "test_twins", {.name = "packed"});
+  AddAt(4, "test_twins", {.name = "packed"});
+  const std::string message = ChosenOf("test_twins", "packed");
+  EXPECT_THAT(message, HasSubstr("test_twins: implementation \"packed\" is registered twice"));
+  EXPECT_THAT(message, HasSubstr("at registry_test.cc:3 and at registry_test.cc:4"));
+  EXPECT_EQ(ChosenOf("test_twins"), "native") << "the first by name";
+}
+
+TEST(OperatorRegistryTest, AnOperatorWithoutAChoiceNamesNoImplementation) {
+  auto& registry = OperatorRegistry::Get();
+  ASSERT_NE(registry.Register(At(1, "test_single")), nullptr);
+  AddAt(2, "test_single", {.device = DeviceType::kGpu, .name = "native"});
+  const TShape shape = {2};
+  const DType dtype = DType::kFloat32;
+  const auto property = registry.Create("test_single", {});
+  const auto made = property->CreateOperator(Device::Cpu(), {&shape, 1}, {&dtype, 1});
+  EXPECT_EQ(made->implementation(), "");
+  AddAt(3, "test_single", {.name = "packed", .rank = 1});
+  const auto chosen = property->CreateOperator(Device::Cpu(), {&shape, 1}, {&dtype, 1});
+  EXPECT_EQ(chosen->implementation(), "packed") << "the property knows what is added later";
 }
 
 TEST(OperatorRegistryTest, NoImplementationIsAClearError) {
@@ -287,7 +382,7 @@ TEST(OperatorRegistryTest, HostAndDeviceCompilationOfAStatementAreOneOperator) {
   EXPECT_EQ(registry.Register(At(1, "test_both")), entry);
   EXPECT_EQ(registry.Register(At(1, "test_both")), entry) << "a second copy of the library";
   EXPECT_EQ(registry.Find("test_both"), entry);
-  EXPECT_EQ(entry->implementations.size(), 2u);
+  EXPECT_EQ(entry->implementations.Get().size(), 2u);
   registry.AddAlias(*entry, "test_both_too");
   registry.AddAlias(*entry, "test_both_too");
   EXPECT_EQ(registry.Find("test_both_too"), entry);
@@ -297,9 +392,17 @@ TEST(OperatorRegistryTest, HostAndDeviceCompilationOfAStatementAreOneOperator) {
 TEST(OperatorRegistryTest, ALibraryMayBeLoadedWhileOthersLookNamesUp) {
   auto& registry = OperatorRegistry::Get();
   ASSERT_NE(registry.Register(At(1, "test_plugin_taken")), nullptr);
+  ASSERT_NE(registry.Register(At(1, "test_plugin_adds")), nullptr);
   std::atomic<bool> done{false};
   std::thread other([&] {
-    while (!done) EXPECT_NE(registry.Find("Flatten"), nullptr);
+    const TShape shape = {2};
+    const DType dtype = DType::kFloat32;
+    const auto adds = registry.Create("test_plugin_adds", {});
+    while (!done) {
+      EXPECT_NE(registry.Find("Flatten"), nullptr);
+      EXPECT_NE(adds->CreateImplementation("native", Device::Cpu(), {&shape, 1}, {&dtype, 1}),
+                nullptr);
+    }
   });
   void* const plugin = dlopen("ops/testing/registry_plugin.so", RTLD_NOW | RTLD_LOCAL);
   done = true;
@@ -307,6 +410,9 @@ TEST(OperatorRegistryTest, ALibraryMayBeLoadedWhileOthersLookNamesUp) {
   ASSERT_NE(plugin, nullptr) << dlerror();
   ExpectRefused("test_plugin_taken", "registry_test.cc:1 ", "registry_plugin.cc:");
   EXPECT_EQ(dlclose(plugin), 0);
+  EXPECT_EQ(OperatorRegistry::Get().Find("test_plugin_adds")->implementations.Get()[0]->name,
+            "plugin");
+  EXPECT_THAT(ChosenOf("test_plugin_adds"), HasSubstr("made by a closed library"));
   EXPECT_EQ(registry.Create("test_plugin", {})->TypeString(), "test_plugin")
       << "a closed library's operators stay usable";
 }

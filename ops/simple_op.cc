@@ -199,7 +199,7 @@ Registration Register(const TablePlace& place, std::string_view name,
     registration.describe_parameters = [infos = std::move(infos)] { return infos; };
   }
   registration.implementation = {
-      .device = place.device, .name = "native", .supports = nullptr, .create = std::move(create)};
+      .device = place.device, .name = "native", .create = std::move(create)};
   return Registration(OperatorRegistry::Get().Register(std::move(registration)));
 }
 

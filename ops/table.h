@@ -35,8 +35,7 @@ void RegisterRow(const TablePlace& place, std::string_view name, std::string des
     registration.create_property = make_property;
     registration.describe_parameters = [] { return Property::DescribeParameters(); };
   }
-  registration.implementation = {
-      .device = place.device, .name = "native", .supports = nullptr, .create = create};
+  registration.implementation = {.device = place.device, .name = "native", .create = create};
   OperatorEntry* const entry = OperatorRegistry::Get().Register(std::move(registration));
   if (entry != nullptr && entry->description.empty()) entry->description = std::move(description);
 }

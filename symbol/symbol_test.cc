@@ -259,10 +259,7 @@ class CountingProperty final : public OperatorProperty {
          .file = __FILE__,
          .line = __LINE__,
          .create_property = [] { return std::make_unique<CountingProperty>(); },
-         .implementation = {.device = DeviceType::kCpu,
-                            .name = "native",
-                            .supports = nullptr,
-                            .create = nullptr}});
+         .implementation = {.device = DeviceType::kCpu, .name = "native"}});
   }
 
   void Init(const ParameterMap&) override {}

@@ -120,10 +120,10 @@ std::vector<CallParam> AllCalls() {
 TEST(OperatorsTest, TheDeviceLacksCodeForNoOtherOperators) {
   std::set<std::string> missing;
   for (const std::string& name : OperatorRegistry::Get().ListNames()) {
-    const auto& implementations = OperatorRegistry::Get().Find(name)->implementations;
+    const auto implementations = OperatorRegistry::Get().Find(name)->implementations.Get();
     const DeviceType type = SharedDevice()->device().type;
     if (std::none_of(implementations.begin(), implementations.end(),
-                     [&](const auto& implementation) { return implementation.device == type; })) {
+                     [&](const auto& implementation) { return implementation->device == type; })) {
       missing.insert(name);
     }
   }

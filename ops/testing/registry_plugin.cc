@@ -1,8 +1,10 @@
-// A library that registers two operators when it is loaded. The name of one is taken by
-// registry_test, which loads it.
+// A library that registers two operators when it is loaded, and adds an implementation to a third.
+// The name of one is taken by registry_test, which loads the library and has the third.
 
 #include <memory>
+#include <span>
 
+#include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera {
@@ -25,6 +27,13 @@ OperatorRegistration At(int line, std::string_view name) {
     OperatorRegistry::Get().Register(At(__LINE__, "test_plugin_taken"));
 [[maybe_unused]] const OperatorEntry* const own =
     OperatorRegistry::Get().Register(At(__LINE__, "test_plugin"));
+[[maybe_unused]] const bool added = OperatorRegistry::Get().AddImplementation(
+    "test_plugin_adds",
+    {.name = "plugin",
+     .rank = 1,
+     .create = [](const OperatorProperty&, std::span<const TShape>, std::span<const DType>)
+         -> std::unique_ptr<Operator> { throw Unimplemented("made by a closed library"); }},
+    __FILE__, __LINE__);
 
 }  // namespace
 }  // namespace tessera

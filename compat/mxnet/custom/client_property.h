@@ -97,8 +97,7 @@ bool RegisterClientOperator(std::string_view name, std::string description, cons
        .line = line,
        .create_property = [] { return std::make_unique<Property>(); },
        .describe_parameters = [] { return Property::DescribeParameters(); },
-       .implementation =
-           {.device = DeviceType::kCpu, .name = "client", .supports = nullptr, .create = create}});
+       .implementation = {.device = DeviceType::kCpu, .name = "client", .create = create}});
   if (entry != nullptr) entry->description = std::move(description);
   return true;
 }
