@@ -144,7 +144,7 @@ class OperatorHarness::Call {
 };
 
 OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& test_case, DType dtype,
-                                 TestDevice* device)
+                                 TestDevice* device, std::string_view implementation)
     : row_(row),
       case_(test_case),
       dtype_(dtype),
@@ -158,7 +158,10 @@ OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& tes
     throw Internal(row.name, ": shapes do not follow from those of all arguments");
   }
   InferTypes();
-  operator_ = property_->CreateOperator(device->device(), shapes_.in, in_types_);
+  operator_ = implementation.empty()
+                  ? property_->CreateOperator(device->device(), shapes_.in, in_types_)
+                  : property_->CreateImplementation(implementation, device->device(), shapes_.in,
+                                                    in_types_);
 
   std::mt19937_64 random(TestSeed());
   const auto draw = [&](const Fill& fill, const TShape& shape, DType type,

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/ops/operator.h"
@@ -36,12 +37,15 @@ struct CallResult {
 /// twice) are reported as test failures at once.
 class OperatorHarness {
  public:
-  /// Constructs the operator. Throws what Create, InferShape and CreateOperator throw.
+  /// Constructs the operator, by the implementation of that name unless it is empty. Throws what
+  /// Create, InferShape and CreateImplementation throw.
   OperatorHarness(const OperatorRow& row, const OperatorCase& test_case, DType dtype,
-                  TestDevice* device);
+                  TestDevice* device, std::string_view implementation = {});
   ~OperatorHarness();
 
   const OperatorProperty& property() const { return *property_; }
+  /// Returns Operator::implementation.
+  const std::string& implementation() const { return operator_->implementation(); }
   /// Returns whether the operator takes kAddTo; callers request it from no other.
   bool AcceptsAddTo() const { return operator_->AcceptsAddTo(); }
 

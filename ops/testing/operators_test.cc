@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -86,9 +88,11 @@ struct CallParam {
   const OperatorRow* row;
   const OperatorCase* test_case;
   DType dtype;
+  std::string implementation = "";  // empty for the one that is chosen
 
   friend std::ostream& operator<<(std::ostream& os, const CallParam& param) {
-    return os << Describe(*param.row, param.test_case->parameters) << " of " << param.dtype;
+    return os << Describe(*param.row, param.test_case->parameters) << " of " << param.dtype << " "
+              << param.implementation;
   }
 };
 
@@ -106,12 +110,36 @@ bool IsImplemented(const CaseParam& param) {
   }
 }
 
+/// Returns the other implementations than the chosen one that support a call.
+std::vector<std::string> OtherImplementations(const CallParam& call) {
+  std::vector<std::string> others;
+  const auto all = OperatorRegistry::Get().Find(call.row->name)->implementations.Get();
+  if (all.size() < 2) return others;
+  const auto harness = [&call](std::string_view implementation) {
+    return OperatorHarness(*call.row, *call.test_case, call.dtype, SharedDevice(), implementation);
+  };
+  const std::string chosen = harness("").implementation();
+  if (chosen.empty()) return others;  // the others are for other devices
+  for (const auto& each : all) {
+    if (each->device != SharedDevice()->device().type || each->name == chosen) continue;
+    try {
+      others.push_back(harness(each->name).implementation());
+    } catch (const Error& error) {
+      if (error.code() != Error::kInvalidArgument) throw;
+    }
+  }
+  return others;
+}
+
 std::vector<CallParam> AllCalls() {
   std::vector<CallParam> all;
   for (const CaseParam& param : AllCases()) {
     if (!IsImplemented(param)) continue;
     for (const DType dtype : param.test_case->dtypes) {
       all.push_back({param.row, param.test_case, dtype});
+      for (std::string& other : OtherImplementations(all.back())) {
+        all.push_back({param.row, param.test_case, dtype, std::move(other)});
+      }
     }
   }
   return all;
@@ -133,7 +161,8 @@ TEST(OperatorsTest, TheDeviceLacksCodeForNoOtherOperators) {
 class OperatorCallTest : public ::testing::TestWithParam<CallParam> {
  protected:
   OperatorCallTest()
-      : harness_(*GetParam().row, *GetParam().test_case, GetParam().dtype, SharedDevice()) {}
+      : harness_(*GetParam().row, *GetParam().test_case, GetParam().dtype, SharedDevice(),
+                 GetParam().implementation) {}
 
   bool HasBackward() const { return harness_.property().HasBackward(); }
 
@@ -265,8 +294,10 @@ TEST_P(OperatorCallTest, InputsChangeOnlyWhereThatIsRequested) {
 
 INSTANTIATE_TEST_SUITE_P(All, OperatorCallTest, ::testing::ValuesIn(AllCalls()),
                          [](const auto& info) {
+                           const std::string& implementation = info.param.implementation;
                            return info.param.row->name + "_" + info.param.test_case->name + "_" +
-                                  std::string(DTypeName(info.param.dtype));
+                                  std::string(DTypeName(info.param.dtype)) +
+                                  (implementation.empty() ? "" : "_" + implementation);
                          });
 
 struct ErrorParam {
