@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -104,6 +105,12 @@ std::optional<std::string> FindAttribute(const Node& node, std::string_view key)
   const auto parameter = parameters.find(text);
   if (parameter == parameters.end()) return std::nullopt;
   return parameter->second;
+}
+
+std::string NamedImplementation(const Node& node) {
+  const Node& called = node.forward == nullptr ? node : *node.forward;
+  const std::string_view name = AttributeName(called, kImplementationAttribute);
+  return called.attributes.Find(std::string(name)).value_or("");
 }
 
 std::string FileSpelling(const Node& node, std::string_view name) {

@@ -49,6 +49,10 @@ void StateInitializers(const Node& node);
 /// Returns the text of a parameter as it was written, or of an attribute; nothing if there is none.
 std::optional<std::string> FindAttribute(const Node& node, std::string_view key);
 
+/// Returns the implementation that a node's attribute `__implementation__` names, for the node of a
+/// gradient that of the operator's node. Empty for none.
+std::string NamedImplementation(const Node& node);
+
 /// Returns the spelling of an attribute in files, which is `__name__` for an operator.
 std::string FileSpelling(const Node& node, std::string_view name);
 

@@ -162,7 +162,11 @@ class Pipeline {
     const IndexedGraph graph(heads_);
     const GraphShapes shapes = InferShapes(graph, KnownIn(graph, shapes_));
     const GraphTypes types = InferTypes(graph, KnownIn(graph, types_));
-    dump_.Write(pass, heads_, {.shapes = &shapes, .types = &types, .devices = &result_.devices});
+    dump_.Write(pass, heads_,
+                {.shapes = &shapes,
+                 .types = &types,
+                 .devices = &result_.devices,
+                 .device = options_.placement.device});
   }
 
   const PassOptions& options_;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tessera/base/error.h"
+#include "tessera/graph/attributes.h"
 #include "tessera/graph/graph.h"
 #include "tessera/ops/registry.h"
 
@@ -72,14 +74,47 @@ class Printer {
     return text;
   }
 
+  /// Returns the name of the implementation that the node uses, if there is a choice and shapes and
+  /// types tell which.
+  std::string Implementation(int id) const {
+    if (notes_.shapes == nullptr || notes_.types == nullptr) return "";
+    const Node& node = graph_.node(id);
+    const Node& called = node.forward == nullptr ? node : *node.forward;
+    std::vector<int> inputs = graph_.InputIds(id);
+    if (node.forward != nullptr) {
+      // A gradient is like the input that it belongs to.
+      inputs.clear();
+      for (int k = 0; k < graph_.NumOutputs(id); ++k) inputs.push_back(graph_.EntryId(id, k));
+    }
+    std::vector<TShape> shapes;
+    std::vector<DType> types;
+    for (const int input : inputs) {
+      shapes.push_back(notes_.shapes->entries[static_cast<size_t>(input)]);
+      types.push_back(notes_.types->entries[static_cast<size_t>(input)]);
+      if (!shapes.back().known() || types.back() == DType::kUnknown) return "";
+    }
+    const Device* const device = DeviceOf(node);
+    try {
+      return called.property->ChosenImplementation(
+          NamedImplementation(node), device == nullptr ? notes_.device : *device, shapes, types);
+    } catch (const Error&) {
+      return "";  // running the graph throws the error
+    }
+  }
+  std::string Operator(int id) const {
+    const std::string& name = graph_.node(id).property->TypeString();
+    const std::string implementation = Implementation(id);
+    return implementation.empty() ? name : absl::StrCat(name, "[", implementation, "]");
+  }
+
   std::string Line(int id) const {
     const Node& node = graph_.node(id);
     std::string text = absl::StrCat("%", id, " = ");
     if (node.is_variable()) {
       absl::StrAppend(&text, "variable ", node.name);
     } else {
-      absl::StrAppend(&text, node.property->TypeString(), "(", Parameters(*node.property), ") ",
-                      node.name, " (", Entries(node.inputs), ")");
+      absl::StrAppend(&text, Operator(id), "(", Parameters(*node.property), ") ", node.name, " (",
+                      Entries(node.inputs), ")");
     }
     const std::map<std::string, std::string> attributes = node.attributes.All();
     if (!attributes.empty()) {
@@ -119,7 +154,7 @@ class Printer {
     const Node& node = graph_.node(id);
     std::string label = node.name;
     if (!node.is_variable()) {
-      absl::StrAppend(&label, "\n", node.property->TypeString());
+      absl::StrAppend(&label, "\n", Operator(id));
       const std::string parameters = Parameters(*node.property);
       if (!parameters.empty()) absl::StrAppend(&label, "\n", parameters);
     }

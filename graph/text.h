@@ -17,11 +17,14 @@ struct TextNotes {
   const GraphShapes* shapes = nullptr;                               ///< of the outputs
   const GraphTypes* types = nullptr;                                 ///< of the outputs
   const std::unordered_map<const Node*, Device>* devices = nullptr;  ///< of the nodes
+  Device device = Device::Cpu();  ///< of the nodes without one, for the choice of implementations
 };
 
 /// Returns the graph as text: a line for each node, in topological order, with its number, name,
 /// operator, parameters that are not defaults, inputs, attributes, shapes, types and device; then a
-/// line with the graph's outputs. An output other than a node's first is written `%3.1`.
+/// line with the graph's outputs. An output other than a node's first is written `%3.1`. If shapes
+/// and types are given, an operator with several implementations has the name of the one that is
+/// used: `Convolution[packed]`.
 ///
 ///     %0 = variable data: float32(2,3)
 ///     %1 = variable fc_weight: float32(4,3)

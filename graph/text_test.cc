@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/testing/evaluate.h"
@@ -40,6 +42,38 @@ TEST(TextTest, EachNodeIsALine) {
   EXPECT_THAT(text, AllOf(HasSubstr("%0 = variable data: float32(2,3)\n"),
                           HasSubstr("parts (%2): float32(2,2), float32(2,2)\n"),
                           HasSubstr("%4 = exp() out (%3.1): float32(2,2) on cpu(1)\n")));
+}
+
+TEST(TextTest, AnOperatorWithSeveralImplementationsHasTheChosenOne) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry chosen = Apply("test_two", "chosen", {x});
+  const NodeEntry named = Apply("test_two", "named", {x});
+  named.node->attributes.Set("implementation", "native");
+  NodeEntry gradient = Apply("exp", "gradient", {x});
+  gradient.node->property = std::make_shared<BackwardProperty>(named.node->property);
+  gradient.node->forward = named.node;
+  const std::vector<NodeEntry> heads = {chosen, named, gradient};
+  EXPECT_THAT(ToText(heads), HasSubstr("%1 = test_two() chosen (%0)\n"));
+  const auto text = [&heads](const TShape& shape) {
+    const IndexedGraph graph(heads);
+    const GraphShapes shapes = InferShapes(graph, {{"x", shape}});
+    const GraphTypes types = InferTypes(graph, {});
+    EXPECT_THAT(ToGraphviz(heads, {.shapes = &shapes, .types = &types}),
+                HasSubstr("named\\ntest_two[native]"));
+    return ToText(heads, {.shapes = &shapes, .types = &types});
+  };
+  EXPECT_THAT(text({2}),
+              AllOf(HasSubstr("%1 = test_two[fast]() chosen (%0): float32(2,)\n"),
+                    HasSubstr("%2 = test_two[native]() named (%0) [implementation=native]"),
+                    HasSubstr("%3 = _backward_test_two[native]() gradient (%0)")));
+  EXPECT_THAT(text({3}), HasSubstr("%1 = test_two[native]() chosen"));
+  // The graph cannot run, but can be looked at.
+  named.node->attributes.Set("implementation", "missing");
+  const IndexedGraph graph(heads);
+  const GraphShapes shapes = InferShapes(graph, {{"x", {2}}});
+  const GraphTypes types = InferTypes(graph, {});
+  EXPECT_THAT(ToText(heads, {.shapes = &shapes, .types = &types}),
+              HasSubstr("%2 = test_two() named (%0) [implementation=missing]"));
 }
 
 TEST(TextTest, GraphvizHasNodesAndEdges) {

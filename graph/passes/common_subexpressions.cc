@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tessera/graph/attributes.h"
 #include "tessera/graph/passes/rewrite.h"
 
 namespace tessera::graph {
@@ -43,7 +44,8 @@ class Numbering {
   /// Operator, group, the class of the node whose gradient it is, and the inputs as class and
   /// output.
   using Key = std::tuple<absl::string_view, std::string, int, std::vector<std::pair<int, int>>>;
-  /// The classes with one key. Parameters are printed only when a key occurs a second time.
+  /// The classes with one key. Parameters are printed only when a key occurs a second time, with
+  /// the implementation.
   struct Bucket {
     int first = kNone;
     absl::flat_hash_map<std::string, int> by_parameters = {};
@@ -97,7 +99,8 @@ class Numbering {
   }
 
   static std::string ParameterText(const Node& node) {
-    std::string text;
+    const std::string implementation = NamedImplementation(node);
+    std::string text = absl::StrCat(implementation.size(), " ", implementation);
     for (const auto& [name, value] : node.property->GetParams()) {
       absl::StrAppend(&text, name.size(), " ", name, value.size(), " ", value);
     }

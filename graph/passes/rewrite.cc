@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "tessera/base/error.h"
+#include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -175,7 +176,11 @@ NodeEntry MakeOperatorLike(const Node& like, std::string_view op, std::string na
   NodeEntry made =
       MakeNode(OperatorRegistry::Get().FindOrCreate(op, parameters), std::move(name), inputs);
   TESSERA_DCHECK(made.node->inputs == inputs);
-  made.node->attributes = like.attributes;
+  const std::string_view implementation = AttributeName(like, kImplementationAttribute);
+  const bool is_same = made.node->property->TypeString() == like.property->TypeString();
+  for (auto& [attribute, value] : like.attributes.All()) {
+    if (is_same || attribute != implementation) made.node->attributes.Add(attribute, value);
+  }
   return made;
 }
 

@@ -70,8 +70,9 @@ class GraphFacts {
   std::set<std::pair<const Node*, int>> mutated_;  // node and output
 };
 
-/// Returns an operator's node with all its inputs, and the attributes of `like`. Throws what
-/// OperatorRegistry::FindOrCreate throws.
+/// Returns an operator's node with all its inputs, and the attributes of `like`; that of an
+/// implementation only if the operator is the same. Throws what OperatorRegistry::FindOrCreate
+/// throws.
 NodeEntry MakeOperatorLike(const Node& like, std::string_view op, std::string name,
                            const std::vector<NodeEntry>& inputs,
                            const ParameterMap& parameters = {});

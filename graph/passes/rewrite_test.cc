@@ -16,6 +16,7 @@ namespace {
 using graph_testing::Apply;
 using graph_testing::Operators;
 using ::testing::ElementsAre;
+using ::testing::Pair;
 
 std::vector<std::string> Names(const std::vector<std::shared_ptr<Node>>& order) {
   std::vector<std::string> names;
@@ -36,6 +37,19 @@ TEST(RewriteTest, NodesThatDoNotChangeAreShared) {
   EXPECT_NE(heads[0], sum);
   EXPECT_EQ(heads[1], b);
   EXPECT_EQ(sum.node->inputs[0], a) << "the old graph was written";
+}
+
+TEST(RewriteTest, ANodeLikeAnotherHasItsImplementationOnlyIfItsOperatorIsTheSame) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry like = Apply("exp", "like", {x});
+  like.node->attributes.Set("implementation", "native");
+  like.node->attributes.Set("ctx_group", "dev1");
+  const auto attributes = [&](const char* op) {
+    return MakeOperatorLike(*like.node, op, "made", {x}).node->attributes.All();
+  };
+  EXPECT_THAT(attributes("log"), ElementsAre(Pair("ctx_group", "dev1")));
+  EXPECT_THAT(attributes("exp"),
+              ElementsAre(Pair("ctx_group", "dev1"), Pair("implementation", "native")));
 }
 
 TEST(RewriteTest, ANodeCanBeReplacedOutputByOutput) {

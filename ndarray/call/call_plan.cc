@@ -84,9 +84,10 @@ class ReadValues final : public GradientBuilder {
 
 }  // namespace
 
-CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property,
+CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property, std::string implementation,
                    std::span<const NDArray> inputs, std::span<const NDArray> outputs)
     : property_(std::move(property)),
+      implementation_(std::move(implementation)),
       engine_(Engine::Get()),
       mutated_(property_->MutatedInputs()),
       num_visible_(At(property_->NumVisibleOutputs())) {
@@ -107,8 +108,11 @@ std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const Parame
   const size_t hash = HashOf(op, parameters, inputs, outputs);
   std::shared_ptr<const CallPlan>& slot = (*recent)[(hash >> 32) % recent->size()];
   if (slot != nullptr && slot->Matches(hash, op, parameters, inputs, outputs)) return slot;
-  const auto plan = std::make_shared<CallPlan>(OperatorRegistry::Get().FindOrCreate(op, parameters),
-                                               inputs, outputs);
+  ParameterMap own = parameters;
+  const auto named = own.extract(kImplementationAttribute);
+  const auto plan =
+      std::make_shared<CallPlan>(OperatorRegistry::Get().FindOrCreate(op, own),
+                                 named.empty() ? "" : named.mapped(), inputs, outputs);
   plan->hash_ = hash;
   plan->asked_op_ = op;
   plan->asked_parameters_ = parameters;
@@ -294,9 +298,9 @@ const OperatorCall& CallPlan::FindOrMake(const std::shared_ptr<const OperatorPro
   for (const auto& [known, call] : *calls) {
     if (known == requests) return *call;
   }
-  calls->emplace_back(
-      requests, std::make_unique<OperatorCall>("", property, signature_.device, signature_.in_shape,
-                                               signature_.in_type, requests, operator_));
+  calls->emplace_back(requests, std::make_unique<OperatorCall>(
+                                    "", property, signature_.device, signature_.in_shape,
+                                    signature_.in_type, requests, operator_, implementation_));
   const OperatorCall& call = *calls->back().second;
   operator_ = call.op();
   return call;

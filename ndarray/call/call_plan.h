@@ -40,9 +40,10 @@ struct CallSignature {
 /// Threads: every member may be called from any thread.
 class CallPlan {
  public:
-  /// Infers and checks. `outputs` are the caller's, possibly none. Throws what Invoke throws.
-  CallPlan(std::shared_ptr<const OperatorProperty> property, std::span<const NDArray> inputs,
-           std::span<const NDArray> outputs);
+  /// Infers and checks. `outputs` are the caller's, possibly none. `implementation` is the one to
+  /// use, or empty. Throws what Invoke throws.
+  CallPlan(std::shared_ptr<const OperatorProperty> property, std::string implementation,
+           std::span<const NDArray> inputs, std::span<const NDArray> outputs);
 
   /// Returns a plan of a registered operator. Each thread keeps its recent ones, except those of
   /// operators with Purity::kSynchronous: each call of these has an operator of its own, whose
@@ -95,6 +96,7 @@ class CallPlan {
   const SavedValues& Saved() const;
 
   const std::shared_ptr<const OperatorProperty> property_;
+  const std::string implementation_;
   Engine* const engine_;  // whose variables the resources have
   std::vector<int> mutated_;
   size_t num_visible_;

@@ -77,6 +77,20 @@ Variable* NextTurn() {
   return turns[next++ % turns.size()];
 }
 
+/// Creates the operator of a call. Errors name the node, unless that is empty.
+std::unique_ptr<Operator> CreateFor(const std::string& node, std::string_view implementation,
+                                    const OperatorProperty& property, Device device,
+                                    std::span<const TShape> in_shape,
+                                    std::span<const DType> in_type) {
+  try {
+    if (implementation.empty()) return property.CreateOperator(device, in_shape, in_type);
+    return property.CreateImplementation(implementation, device, in_shape, in_type);
+  } catch (const Error& error) {
+    if (node.empty()) throw;
+    throw error.WithMessage("node \"" + node + "\": " + error.what());
+  }
+}
+
 /// Memory of a blob for one call.
 class Workspace {
  public:
@@ -155,13 +169,13 @@ void SetCallObserver(CallObserver* observer) {
 OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property,
                            Device device, std::span<const TShape> in_shape,
                            std::span<const DType> in_type, std::vector<OpReqType> req,
-                           std::shared_ptr<Operator> op)
+                           std::shared_ptr<Operator> op, std::string_view implementation)
     : node_(std::move(node)),
       property_(std::move(property)),
       backward_(dynamic_cast<const BackwardProperty*>(property_.get())),
-      op_name_(property_->TypeString()),
       device_(device),
       operator_(std::move(op)),
+      op_name_(property_->TypeString()),
       req_(std::move(req)),
       checks_finite_(ndarray_internal::ChecksFinite()) {
   const OperatorProperty& forward = backward_ == nullptr ? *property_ : *backward_->forward();
@@ -169,7 +183,10 @@ OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorPrope
     fn_property_ = FnProperty::kAsync;
     if (Variable* const turn = NextTurn()) resource_vars_.push_back(turn);
   }
-  if (operator_ == nullptr) operator_ = forward.CreateOperator(device, in_shape, in_type);
+  if (operator_ == nullptr) {
+    operator_ = CreateFor(node_, implementation, forward, device, in_shape, in_type);
+  }
+  if (!operator_->implementation().empty()) op_name_ += "[" + operator_->implementation() + "]";
   for (const ResourceRequest request : backward_ == nullptr ? forward.ForwardResource(in_shape)
                                                             : forward.BackwardResource(in_shape)) {
     const ResourceHandle resource = ResourceManager::Get()->Request(device, request);

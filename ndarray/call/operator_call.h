@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/engine/engine.h"
@@ -44,15 +45,18 @@ class OperatorCall {
   /// the operator that it belongs to. `req` has one entry for each output, then one for each
   /// mutated input. `node` is the node's name for errors, or empty. `op` is the operator of another
   /// call with the same device, shapes and types, such as the one whose gradient this is, or null
-  /// to create one. Throws what OperatorProperty::CreateOperator throws.
+  /// to create one: by the implementation called `implementation`, if that is not empty. Throws
+  /// what OperatorProperty::CreateImplementation throws, with the name of the node.
   OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property, Device device,
                std::span<const TShape> in_shape, std::span<const DType> in_type,
-               std::vector<OpReqType> req, std::shared_ptr<Operator> op = nullptr);
+               std::vector<OpReqType> req, std::shared_ptr<Operator> op = nullptr,
+               std::string_view implementation = {});
 
   OperatorCall(const OperatorCall&) = delete;
   OperatorCall& operator=(const OperatorCall&) = delete;
 
-  /// Returns the operator's name.
+  /// Returns the operator's name, and the implementation's if there is a choice:
+  /// "Convolution[packed]". A gradient's begins with "_backward_".
   const std::string& op_name() const { return op_name_; }
   /// Returns the operator, for other calls.
   const std::shared_ptr<Operator>& op() const { return operator_; }
@@ -84,9 +88,9 @@ class OperatorCall {
   const std::string node_;
   const std::shared_ptr<const OperatorProperty> property_;
   const graph::BackwardProperty* const backward_;  // property_, or null for a forward call
-  const std::string& op_name_;
   const Device device_;
   std::shared_ptr<Operator> operator_;
+  std::string op_name_;
   const std::vector<OpReqType> req_;
   std::vector<Resource*> resources_;
   std::vector<Variable*> resource_vars_;

@@ -7,6 +7,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/quote.h"
+#include "tessera/graph/attributes.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
 #include "tessera/graph/passes/memory_plan.h"
@@ -15,6 +16,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ops/property.h"
 #include "tessera/symbol/run/recorded_graph.h"
 
 namespace tessera::symbol_internal {
@@ -44,12 +46,22 @@ bool HasUniqueNames(const IndexedGraph& graph) {
   return true;
 }
 
+/// Returns the parameters of Invoke for an operator's node.
+ParameterMap ParametersOf(const Node& node) {
+  ParameterMap parameters = node.property->GetParams();
+  if (std::string name = graph::NamedImplementation(node); !name.empty()) {
+    parameters.emplace(kImplementationAttribute, std::move(name));
+  }
+  return parameters;
+}
+
 /// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
 /// may have others.
 graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
                               const GraphTypes& types, const std::vector<NodeEntry>& heads,
-                              const std::vector<NodeEntry>& wanted, bool training) {
-  graph::PassOptions options{.training = training, .wanted = wanted, .splits = false};
+                              const std::vector<NodeEntry>& wanted, Device device, bool training) {
+  graph::PassOptions options{
+      .training = training, .wanted = wanted, .splits = false, .placement = {.device = device}};
   for (int i = 0; i < graph.num_nodes(); ++i) {
     if (!graph.node(i).is_variable()) continue;
     const size_t entry = At(graph.EntryId(i, 0));
@@ -133,7 +145,7 @@ void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const Inde
   if (HasUniqueNames(graph)) {
     options.passes = [&](const std::vector<NodeEntry>& outputs,
                          const std::vector<NodeEntry>& wanted) {
-      return RunPasses(graph, shapes, types, outputs, wanted,
+      return RunPasses(graph, shapes, types, outputs, wanted, signature_.device(),
                        signature_.is_train() || signature_.is_recorded());
     };
   }
@@ -270,7 +282,7 @@ CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
   }
   if (!calls_nodes_) return;
   for (const Node* const node : graph_.nodes()) {
-    parameters_.push_back(node->is_variable() ? ParameterMap() : node->property->GetParams());
+    parameters_.push_back(node->is_variable() ? ParameterMap() : ParametersOf(*node));
   }
 }
 
@@ -357,7 +369,7 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
     try {
       const std::string& op = node.property->TypeString();
       const std::vector<NDArray> results = parameters_.empty()
-                                               ? Invoke(op, arguments, node.property->GetParams())
+                                               ? Invoke(op, arguments, ParametersOf(node))
                                                : Invoke(op, arguments, parameters_[At(i)]);
       for (size_t k = 0; k < results.size(); ++k) {
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];

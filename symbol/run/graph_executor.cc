@@ -479,6 +479,8 @@ std::string GraphExecutor::DebugString() const {
   for (int i = 0; i < program.num_steps(); ++i) {
     const Step& step = program.steps[At(i)];
     text += std::to_string(i) + " " + step.node->name;
+    const std::string& implementation = prepared().calls()[At(i)]->op()->implementation();
+    if (!implementation.empty()) text += " by " + implementation;
     if (program.devices.size() > 1) text += " on " + program.devices[At(step.device)].ToString();
     text += " ->";
     for (const int value : step.Writes()) text += " " + Describe(value);

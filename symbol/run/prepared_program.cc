@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/at.h"
+#include "tessera/graph/attributes.h"
 
 namespace tessera::symbol_internal {
 namespace {
@@ -90,9 +91,9 @@ Device PreparedProgram::DeviceOf(const Segment& segment) const {
 std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
                                                               std::vector<OpReqType> req,
                                                               std::shared_ptr<Operator> op) const {
-  return std::make_shared<const OperatorCall>(step.node->name, step.node->property,
-                                              program_.devices[At(step.device)], step.in_shapes,
-                                              step.in_types, std::move(req), std::move(op));
+  return std::make_shared<const OperatorCall>(
+      step.node->name, step.node->property, program_.devices[At(step.device)], step.in_shapes,
+      step.in_types, std::move(req), std::move(op), graph::NamedImplementation(*step.node));
 }
 
 void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
