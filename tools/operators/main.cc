@@ -3,6 +3,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "tessera/base/device.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
@@ -25,6 +26,12 @@ void Describe(const std::string& name) {
               << (info.required ? ", required" : ", default " + info.default_value) << ". "
               << info.description << "\n";
   }
+  std::cout << "implementations, in the order of the choice:\n";
+  for (const auto& implementation : entry->implementations.Get()) {
+    std::cout << "  " << implementation->name << " for "
+              << (implementation->device == DeviceType::kCpu ? "cpu" : "gpu") << ", rank "
+              << implementation->rank << ", " << implementation->place << "\n";
+  }
 }
 
 /// Prints the names of MXNet whose operators are not registered, one for each operator.
@@ -41,7 +48,8 @@ int Main(int argc, char** argv) {
   std::string describe;
   app.add_flag("--list", list, "print each registered operator and what it does");
   app.add_flag("--missing", missing, "print the operators of MXNet 1.9.1 that are not registered");
-  app.add_option("--describe", describe, "print the parameters of the operator of that name");
+  app.add_option("--describe", describe,
+                 "print parameters and implementations of the operator of that name");
   app.require_option(1);
   CLI11_PARSE(app, argc, argv);
   try {

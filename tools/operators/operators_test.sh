@@ -17,6 +17,8 @@ both="$(comm -12 <(cut -f1 <<<"$list" | sort) <(sort <<<"$missing"))"
 [[ -z "$both" ]] || fail "registered and missing: $both"
 [[ "$("$operators" --describe=_Plus)" == "elemwise_add: "* ]] || fail "--describe takes no alias"
 [[ "$("$operators" --describe=Pooling)" == *"kernel: shape"* ]] || fail "--describe has no parameters"
+grep -qxE '  native for cpu, rank 0, .*ops/nn/convolution\.cc:[0-9]+' <<<"$("$operators" --describe=Convolution)" ||
+  fail "--describe has no implementations"
 if message="$("$operators" --describe=FulyConnected 2>&1)"; then fail "an unknown name was described"; fi
 [[ "$message" == *"did you mean \"FullyConnected\""* ]] || fail "the answer is: $message"
 
