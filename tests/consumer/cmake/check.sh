@@ -43,6 +43,7 @@ check_consumer() {
 }
 check_consumer everything/exclusive_or exclusive_or.cc
 check_consumer everything/my_smooth_l1 my_smooth_l1.cc
+check_consumer ops/use_short_rows short_rows.cc use_short_rows.cc
 check_consumer ops/use_swish swish.cc use_swish.cc
 
 # MXNet's C API is a library of its own, which a program in C links by the name without a version.
