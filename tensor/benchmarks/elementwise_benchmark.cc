@@ -196,7 +196,6 @@ void AddOtherFunctions() {
   TESSERA_ADD_FUNCTION(cbrt, -100, 100, 5, 5);
   TESSERA_ADD_FUNCTION(erfc, -4, 4, 10, 8.5);
 #undef TESSERA_ADD_FUNCTION
-  // The function is computed in double, with half as many lanes.
   const auto gelu_by_libm = [](float x) {
     return static_cast<float>(0.5 * x * std::erfc(x * -0.70710678118654752));
   };

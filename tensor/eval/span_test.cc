@@ -111,6 +111,7 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(cbrt(*x));
     check(erfc(*x));
     check(gelu(*x));
+    check(F<op::gelu_grad>(*x));
     check(digamma(*x));
     check(lgamma(*x));
     check(gamma(*x));

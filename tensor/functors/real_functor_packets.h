@@ -111,6 +111,7 @@ TESSERA_DEFINE_OF_PACKET(digamma, Digamma)
 TESSERA_DEFINE_OF_PACKET(sigmoid, Sigmoid)
 TESSERA_DEFINE_OF_PACKET(softrelu, Softplus)
 TESSERA_DEFINE_OF_PACKET(gelu, Gelu)
+TESSERA_DEFINE_OF_PACKET(gelu_grad, GeluSlope)
 #undef TESSERA_DEFINE_OF_PACKET
 
 template <RealPacket P>

@@ -18,8 +18,8 @@
 /// float and the 16-bit types are computed in float. double and integers are computed in double,
 /// and results for integers are cut off to integers. Errors are those of the C library (at most 4
 /// ulp, for gamma and lgamma more: docs/accuracy.md), or those of packet_math.h for functions that
-/// have a packet form. gelu, power and the gamma functions have a packet form for float alone, and
-/// have none if packets of double have no more than two lanes; the C library computes them then.
+/// have a packet form. power and the gamma functions have a packet form for float alone, and have
+/// none if packets of double have no more than two lanes; the C library computes them then.
 /// The floating-point exceptions (fetestexcept) that are raised on the way are not defined: special
 /// values may raise some where the C functions raise none, or others.
 namespace tessera {
@@ -396,9 +396,15 @@ struct softrelu : CostlyFunctor<softrelu> {
 using softplus = softrelu;
 
 /// Computes a times the standard normal distribution function at a: a (1 + erf(a / sqrt(2))) / 2.
-struct gelu : CostlyFloatFunctor<gelu> {
+struct gelu : CostlyFunctor<gelu, 8> {
   TESSERA_DEFINE_OF_NUMBER(tensor_internal::Gelu(a))
-  TESSERA_DEFINE_KERNELS(Gelu, FloatArrayKernelElement)
+  TESSERA_DEFINE_KERNELS(Gelu, ArrayKernelElement)
+};
+
+/// Computes the derivative of gelu.
+struct gelu_grad : CostlyFunctor<gelu_grad, 8> {
+  TESSERA_DEFINE_OF_NUMBER(tensor_internal::GeluSlope(a))
+  TESSERA_DEFINE_KERNELS(GeluSlope, ArrayKernelElement)
 };
 
 #undef TESSERA_DEFINE_OF_NUMBER

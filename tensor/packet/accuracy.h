@@ -41,6 +41,13 @@ inline long double GeluReference(long double x) {
   return x / 2 * std::erfc(-x * std::sqrt(0.5L));
 }
 
+/// Returns the derivative of GeluReference.
+inline long double GeluSlopeReference(long double x) {
+  if (std::isinf(x)) return x < 0 ? 0 : 1;
+  const long double root_of_two_pi = 2.50662827463100050241576528481104525L;
+  return std::erfc(-x * std::sqrt(0.5L)) / 2 + x * std::exp(-x * x / 2) / root_of_two_pi;
+}
+
 /// Returns the derivative of log gamma(x). The recurrence raises x to at least 40, where five terms
 /// of the series give all digits of a long double.
 inline long double DigammaReference(long double x) {

@@ -28,6 +28,7 @@ using tensor_internal::HasUnaryPacket;
 using Reference = long double (*)(long double);
 using tensor_internal::DigammaReference;
 using tensor_internal::GeluReference;
+using tensor_internal::GeluSlopeReference;
 using tensor_internal::NumbersAroundOne;
 using tensor_internal::Ulp;
 
@@ -207,7 +208,7 @@ TYPED_TEST(ElementwiseAccuracyTest, LogarithmsAndRootsOfPowersAreWholeNumbers) {
 
 TYPED_TEST(ElementwiseAccuracyTest, Activations) {
   using L = long double;
-  static_assert(HasUnaryPacket<op::gelu, float>);
+  static_assert(HasUnaryPacket<op::gelu, float> && HasUnaryPacket<op::gelu_grad, float>);
   TESSERA_EXPECT(
       tanh, [](L a) { return std::tanh(a); }, 4);
   TESSERA_EXPECT(
@@ -215,9 +216,30 @@ TYPED_TEST(ElementwiseAccuracyTest, Activations) {
       4);
   TESSERA_EXPECT(
       softplus, [](L a) { return (a < 0 ? 0 : a) + std::log1p(std::exp(-std::fabs(a))); }, 4);
-  TESSERA_EXPECT(gelu, GeluReference,
-                 // The rounding of erfc's argument, whose effect grows with its square.
-                 std::is_same_v<TypeParam, float> ? 1 : 4000);
+  TESSERA_EXPECT(gelu, GeluReference, 5);
+}
+
+// Near its zero at -0.75 the error of the slope is no number of ulp.
+TYPED_TEST(ElementwiseAccuracyTest, SlopeOfGelu) {
+  using T = TypeParam;
+  std::vector<T> arguments = SpecialValues<T>();
+  for (const double bound : {0.01, 1.0, 4.0, 16.0, 45.0}) {
+    for (const T value :
+         RandomValues<T>(2000 * SizeFactor(), -bound, bound, static_cast<uint64_t>(bound * 7))) {
+      arguments.push_back(value);
+    }
+  }
+  for (const T a : arguments) {
+    const T actual = op::gelu_grad::Map(a);
+    const long double exact = GeluSlopeReference(static_cast<long double>(a));
+    if (std::isnan(a)) {
+      ASSERT_TRUE(std::isnan(actual));
+      continue;
+    }
+    ASSERT_LE(std::fabs(static_cast<long double>(actual) - exact),
+              6 * Ulp<T>(std::max(0.5L, std::fabs(exact))))
+        << "at " << a;
+  }
 }
 
 TYPED_TEST(ElementwiseAccuracyTest, Trigonometry) {

@@ -15,8 +15,8 @@
               define(Cosh, cosh) define(Tanh, tanh) define(Asinh, asinh) define(Acosh, acosh)      \
                   define(Atanh, atanh) define(Cbrt, cbrt) define(Erf, erf) define(Erfc, erfc)
 
-/// Calls define(Name, reference) for each function that has array kernels for float alone, with the
-/// name of its reference.
+/// Calls define(Name, reference) for each other function whose array kernel for float is tested,
+/// with the name of its reference.
 #define TESSERA_FOR_FLOAT_FUNCTIONS(define)                                                   \
   define(Gelu, GeluReference) define(Digamma, DigammaReference) define(LogGamma, std::lgamma) \
       define(Gamma, std::tgamma)

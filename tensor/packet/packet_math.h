@@ -20,10 +20,11 @@
 ///
 /// Accuracy over the whole range, subnormal arguments and results included: at most 2 ulp for exp,
 /// exp2, log, log2 and cbrt; 3 for expm1, log1p, log10, sin, cos, the arc functions and the
-/// hyperbolic functions except tanh; 4 for tan, tanh, sigmoid, softplus, erf and erfc. The bound is
-/// 1 ulp for gelu, pow and the gamma functions, which exist for float alone. The square root is
-/// correctly rounded. exp2 of an integer is exact, and so are log2, log10 and cbrt if their result
-/// is an integer. Infinities, NaN and zeros of either sign give the results of the C functions.
+/// hyperbolic functions except tanh; 4 for tan, tanh, sigmoid, softplus, erf and erfc; 5 for gelu,
+/// whose derivative is within 6 ulp of the larger of its magnitude and 1/2. The bound is 1 ulp for
+/// pow and the gamma functions, which exist for float alone. The square root is correctly rounded.
+/// exp2 of an integer is exact, and so are log2, log10 and cbrt if their result is an integer.
+/// Infinities, NaN and zeros of either sign give the results of the C functions.
 namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 namespace packet_math {
@@ -169,6 +170,17 @@ struct Constants<float> {
       -0.13562110663028117,    -0.047562393993754654,  0.12964514592854627,   -0.11927122258543313,
       0.068309236146137833,    -0.023791699107133232,  0.0025129906525673987, 0.0019644826476063332,
       -0.00070232057947021444, -0.00019965353926637746};
+  /// kNormalTail is R in (a + c) exp(a^2 / 2) P = Q(c) + t R(t), where P is the standard normal
+  /// distribution function at -a: a polynomial in t = (a - c) / (a + c), with c =
+  /// kNormalTailCentre and Q(c) = kNormalTailAtCentre. It holds from 0 to kNormalTailIsZero, within
+  /// 2e-9 of the left side. a P vanishes beyond.
+  static constexpr double kNormalTailIsZero = 15, kNormalTailCentre = 3,
+                          kNormalTailAtCentre = 0.72908369071397936;
+  static constexpr double kNormalTail[] = {-0.50933198883453912,   0.23001767667416652,
+                                           -0.04726276192117602,   -0.010462288966531259,
+                                           0.0069699201509127923,  0.0010241573243785498,
+                                           -0.0010344765508861835, -0.00024470932079177607,
+                                           0.00013332395420363602, 5.5491871716794677e-5};
 };
 template <>
 struct Constants<double> {
@@ -241,6 +253,16 @@ struct Constants<double> {
       -2.4399332720758186e-5,  -1.1224409513481581e-5, 5.7094713519505946e-6,
       2.9904264049467313e-7,   -8.2376679108376631e-7, 6.7478643659951818e-8,
       1.0666534303036198e-7,   -1.2393698872721954e-8, -1.0821403186015488e-8};
+  // kNormalTail is within 3e-18.
+  static constexpr double kNormalTailIsZero = 39, kNormalTailCentre = 7,
+                          kNormalTailAtCentre = 0.78250875416756747;
+  static constexpr double kNormalTail[] = {
+      -0.72432029609162493,   0.62008509937036942,   -0.49011444948827197,   0.35666445160403294,
+      -0.2379895358634079,    0.14475817472940623,   -0.07958910052567604,   0.039063543784468754,
+      -0.016784381044376845,  0.0061030340474512811, -0.0017508197438374642, 0.00032068374784969685,
+      9.5454944604331441e-6,  -3.224424819526222e-5, 1.1091763369337163e-5,  -6.677970475221053e-7,
+      -9.3187308134795117e-7, 3.5187463557398822e-7, 1.2836060156220787e-8,  -4.5029310573058249e-8,
+      4.7615913430910599e-9,  3.9739767723011186e-9};
 };
 
 /// Rounds x to the nearest integer, ties to even. Requires: |x| is below Constants::kRounder / 4.
@@ -703,6 +725,68 @@ inline P Erfc(const P& x) {
                    WhereLess(x, zero, P(pk::psub(Set<P>(2), outer)), outer));
 }
 
+/// The standard normal distribution function at -a for a = |x|, where a is limited to
+/// Constants::kNormalTailIsZero: 2^n (1 + less) ratio, with exp(-a^2 / 2) = 2^n (1 + less). The
+/// scaled function `ratio` is that of Erfc, in a form with one division: (Q(c) + t R(t)) / (a + c).
+/// The exponent is split as in Erfc, too, but a^2 / 2 is not rounded on the way to erfc's argument.
+template <typename P>
+struct NormalTail {
+  P a;
+  P ratio;
+  P less;
+  P n;
+
+  explicit NormalTail(const P& x) {
+    using C = Constants<ScalarOf<P>>;
+    a = pk::pmin(P(pk::pabs(x)), Set<P>(C::kNormalTailIsZero));
+    const P centre = Set<P>(C::kNormalTailCentre);
+    const P sum = AsRounded(P(pk::padd(a, centre)));
+    const P inverse = pk::pdiv(Set<P>(1), sum);
+    const P t = pk::pmul(P(pk::psub(a, centre)), inverse);
+    ratio = pk::pmul(MultiplyAdd(t, Polynomial(t, C::kNormalTail), Set<P>(C::kNormalTailAtCentre)),
+                     inverse);
+    const P h = pk::pmul(ToWhole(P(pk::pmul(a, Set<P>(128)))), Set<P>(1.0 / 128));
+    const P minus_half = Set<P>(-0.5);
+    const ReducedExp<P> reduced(P(pk::pmul(P(pk::pmul(h, h)), minus_half)));
+    const P rest =
+        Expm1OfSmall(P(pk::pmul(P(pk::psub(a, h)), P(pk::pmul(P(pk::padd(a, h)), minus_half)))));
+    // The rounding error of the sum, relative to the sum, is subtracted.
+    const P lost = pk::psub(a, AsRounded(P(pk::psub(sum, centre))));
+    const P of_rest = MultiplyAdd(reduced.expm1_r, rest, rest);
+    less = pk::padd(MultiplyAdd(lost, P(pk::pnegate(inverse)), of_rest), reduced.expm1_r);
+    n = reduced.n;
+  }
+};
+
+/// Returns x times the standard normal distribution function at x (D. Hendrycks and K. Gimpel,
+/// Gaussian error linear units, 2016): x (1 + erf(x / sqrt(2))) / 2 up to |x| = 0.66, and max(x, 0)
+/// minus |x| times the function at -|x| beyond.
+template <RealPacket P>
+inline P Gelu(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P one = Set<P>(1);
+  const P z = pk::pmul(x, Set<P>(0.70710678118654752));
+  const P erf = MultiplyAdd(z, Polynomial(P(pk::pmul(z, z)), C::kErf), z);
+  const P inner = pk::pmul(P(pk::pmul(x, Set<P>(0.5))), P(pk::padd(one, erf)));
+  const NormalTail<P> tail(x);
+  const P weighted = pk::pmul(tail.a, tail.ratio);
+  const P less = Scale(MultiplyAdd(weighted, tail.less, weighted), tail.n);
+  // A result that vanishes for a negative x is -0.
+  const P outer = pk::psub(WhereLess(x, P(pk::pzero(x)), Set<P>(-0.0), x), less);
+  return WhereLess(tail.a, Set<P>(0.66), inner, outer);
+}
+
+/// Returns the derivative of Gelu: the standard normal distribution function at x plus x times its
+/// density.
+template <RealPacket P>
+inline P GeluSlope(const P& x) {
+  const NormalTail<P> tail(x);
+  // 0.39… is 1 / sqrt(2 pi).
+  const P scaled = MultiplyAdd(tail.a, Set<P>(-0.39894228040143268), tail.ratio);
+  const P slope = Scale(MultiplyAdd(scaled, tail.less, scaled), tail.n);
+  return WhereLess(x, P(pk::pzero(x)), slope, P(pk::psub(Set<P>(1), slope)));
+}
+
 /// True if packets of double have more than two lanes. Functions computed in double in packets of
 /// two are slower than the C library.
 inline constexpr bool kManyWideLanes = pk::packet_traits<double>::size > 2;
@@ -753,18 +837,6 @@ __attribute__((flatten)) inline P InDouble(const P& x, const P& y, const Functio
   return InFloat(lower, upper);
 }
 #endif
-
-/// Returns x times the standard normal distribution function at x, for floats: x / 2 erfc(-x /
-/// sqrt(2)) (D. Hendrycks and K. Gimpel, Gaussian error linear units, 2016). It is computed in
-/// double, since the relative error of erfc grows with the square of its argument.
-template <RealPacket P>
-inline P Gelu(const P& x) {
-  return InDouble(x, []<typename D>(const D& a) {
-    const D held = pk::pmax(a, Set<D>(-40));  // -inf would give -inf times 0
-    const D share = Erfc(D(pk::pmul(D(pk::pmin(held, Set<D>(40))), Set<D>(-0.70710678118654752))));
-    return D(pk::pmul(D(pk::pmul(held, Set<D>(0.5))), share));
-  });
-}
 
 /// Rounds to an integer towards zero.
 template <RealPacket P>

@@ -40,6 +40,16 @@ TESSERA_HD double Gelu(double x) {
 }
 TESSERA_HD float Gelu(float x) { return static_cast<float>(Gelu(static_cast<double>(x))); }
 
+/// Returns the derivative of Gelu. It is 0 or 1 beyond the bounds to which x is limited.
+TESSERA_HD double GeluSlope(double x) {
+  const double held = x < -40 ? -40 : x > 40 ? 40 : x;
+  return 0.5 * std::erfc(held * -0.70710678118654752) +
+         held * 0.39894228040143268 * std::exp(-0.5 * held * held);
+}
+TESSERA_HD float GeluSlope(float x) {
+  return static_cast<float>(GeluSlope(static_cast<double>(x)));
+}
+
 /// Returns psi(x) = d log gamma(x) / dx.
 ///
 /// The recurrence psi(x) = psi(x + 1) - 1/x leads to an x of at least 10. The asymptotic series log

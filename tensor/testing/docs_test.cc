@@ -19,7 +19,8 @@
   define(AddRuns) define(AssignLabelGrad) define(Avx2Packet) define(BesideFloat16) \
   define(ConvertInLoop) define(ConvertPacket) define(DecodeHalves) define(DecodedHalves) \
   define(Digamma) define(ElementGroup) define(EncodeHalves) define(FenceStreamed) \
-  define(ForColumnRanges) define(Gamma) define(Gelu) define(HalfFrom) define(HalvesFrom) \
+  define(ForColumnRanges) define(Gamma) define(Gelu) define(GeluSlope) define(HalfFrom) \
+  define(HalvesFrom) \
   define(HasBinaryPacket) define(HasTernaryPacket) define(HasUnaryPacket) define(HighHalf) \
   define(HighHalves) define(InstructionSet) define(IsElementGroup) define(KeyOrder) \
   define(LoadPacket) define(LogGamma) define(LowHalf) define(LowHalves) define(MapPackets) \
