@@ -16,6 +16,7 @@
 //   hypot      0 at (0, 0), a subgradient
 //
 // As graphs, they have second derivatives 0 at (0, 0), too.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -80,6 +81,10 @@ struct Power {
       return op::power::Map(a, b);
     }
   }
+  template <op::FloatArrayKernelElement T>
+  static void Row(const T* const* in, T* out, index_t n) {
+    op::power::ArrayKernel({in[0]}, {in[1]}, out, n);
+  }
 };
 struct Hypotenuse {
   static constexpr index_t kElementCost = 4;
@@ -117,19 +122,59 @@ struct DivRight {
   }
 };
 // Slopes are computed where they are not used, too, so that loops have no branches.
+/// The gradient of a in a^b, where `power` is a^(b - 1).
+struct PowerLeftOf {
+  template <typename T>
+  TESSERA_HD static T Map(T power, T g, T, T b) {
+    const T slope = g * b * power;
+    return b == T(0) ? T(0) : slope;
+  }
+};
+/// The gradient of b in a^b, where `power` is a^b.
+struct PowerRightOf {
+  template <typename T>
+  TESSERA_HD static T Map(T power, T log, T g, T a, T b) {
+    const T slope = g * power * log;
+    return a == T(0) && b >= T(0) ? T(0) : slope;
+  }
+};
 struct PowerLeft {
   template <typename T>
   TESSERA_HD static T Map(T g, T a, T b) {
-    const T slope = g * b * op::power::Map(a, static_cast<T>(b - T(1)));
-    return b == T(0) ? T(0) : slope;
+    return PowerLeftOf::Map(op::power::Map(a, static_cast<T>(b - T(1))), g, a, b);
   }
+#if !defined(TESSERA_XPU_GPU)
+  template <op::FloatArrayKernelElement T>
+  static void Row(const T* const* in, T* out, index_t n) {
+    alignas(64) T powers[kMapBlock];
+    for (index_t first = 0; first < n; first += kMapBlock) {
+      const index_t count = std::min(kMapBlock, n - first);
+      const T* const operands[] = {powers, in[0] + first, in[1] + first, in[2] + first};
+      for (index_t i = 0; i < count; ++i) powers[i] = operands[3][i] - T(1);
+      op::power::ArrayKernel({operands[2]}, {powers}, powers, count);
+      MapInLoop<PowerLeftOf, 4>(operands, out + first, count);
+    }
+  }
+#endif
 };
 struct PowerRight {
   template <typename T>
   TESSERA_HD static T Map(T g, T a, T b) {
-    const T slope = g * op::power::Map(a, b) * op::log::Map(a);
-    return a == T(0) && b >= T(0) ? T(0) : slope;
+    return PowerRightOf::Map(op::power::Map(a, b), op::log::Map(a), g, a, b);
   }
+#if !defined(TESSERA_XPU_GPU)
+  template <op::FloatArrayKernelElement T>
+  static void Row(const T* const* in, T* out, index_t n) {
+    alignas(64) T powers[kMapBlock], logs[kMapBlock];
+    for (index_t first = 0; first < n; first += kMapBlock) {
+      const index_t count = std::min(kMapBlock, n - first);
+      const T* const operands[] = {powers, logs, in[0] + first, in[1] + first, in[2] + first};
+      op::power::ArrayKernel({operands[3]}, {operands[4]}, powers, count);
+      op::log::ArrayKernel(operands[3], logs, count);
+      MapInLoop<PowerRightOf, 5>(operands, out + first, count);
+    }
+  }
+#endif
 };
 struct HypotLeft {
   template <typename T>

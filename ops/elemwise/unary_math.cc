@@ -67,25 +67,48 @@ TESSERA_GRADIENT(CbrtGradient, g / (T(3) * v * v));
 TESSERA_GRADIENT(RcbrtGradient, g / T(-3) * v * v * v * v);
 TESSERA_GRADIENT(ReciprocalGradient, -g* v* v);
 TESSERA_GRADIENT(SquareGradient, T(2) * g * v);
-TESSERA_GRADIENT(SinGradient, g* op::cos::Map(v));
-TESSERA_GRADIENT(CosGradient, -g* op::sin::Map(v));
 TESSERA_GRADIENT(TanGradient, g*(one + v * v));
 TESSERA_GRADIENT(ArcsinGradient, g / op::square_root::Map(static_cast<T>(one - v * v)));
 TESSERA_GRADIENT(ArccosGradient, -g / op::square_root::Map(static_cast<T>(one - v * v)));
 TESSERA_GRADIENT(ArctanGradient, g / (one + v * v));
-TESSERA_GRADIENT(SinhGradient, g* op::cosh::Map(v));
-TESSERA_GRADIENT(CoshGradient, g* op::sinh::Map(v));
 TESSERA_GRADIENT(TanhGradient, g*(one - v * v));
 TESSERA_GRADIENT(ArccoshGradient, g / (op::square_root::Map(static_cast<T>(v - one)) *
                                        op::square_root::Map(static_cast<T>(v + one))));
 TESSERA_GRADIENT(ArctanhGradient, g / (one - v * v));
-TESSERA_GRADIENT(ErfGradient, g* T(M_2_SQRTPI) * op::exp::Map(static_cast<T>(-v * v)));
-TESSERA_GRADIENT(ErfInverseGradient, g* op::exp::Map(static_cast<T>(v* v)) / T(M_2_SQRTPI));
-TESSERA_GRADIENT(GammaGradient, g* op::gamma::Map(v) * op::digamma::Map(v));
-TESSERA_GRADIENT(LogGammaGradient, g* op::digamma::Map(v));
 TESSERA_GRADIENT(SigmoidGradient, g* v*(one - v));
 TESSERA_GRADIENT(SoftsignGradient, g / ((one + op::abs::Map(v)) * (one + op::abs::Map(v))));
 #undef TESSERA_GRADIENT
+/// Declares a functor of g and v that gives `expression`, in which f is the functor Costly of
+/// `argument`.
+#define TESSERA_GRADIENT_THROUGH(name, Costly, argument, expression) \
+  struct name : ThroughKernels<name, 2, Costly> {                    \
+    template <typename T>                                            \
+    TESSERA_HD static T Argument(T, T v) {                           \
+      return static_cast<T>(argument);                               \
+    }                                                                \
+    template <typename T>                                            \
+    TESSERA_HD static T Result(T f, T g, T) {                        \
+      return static_cast<T>(expression);                             \
+    }                                                                \
+  }
+TESSERA_GRADIENT_THROUGH(SinGradient, op::cos, v, g* f);
+TESSERA_GRADIENT_THROUGH(CosGradient, op::sin, v, -g* f);
+TESSERA_GRADIENT_THROUGH(SinhGradient, op::cosh, v, g* f);
+TESSERA_GRADIENT_THROUGH(CoshGradient, op::sinh, v, g* f);
+TESSERA_GRADIENT_THROUGH(ErfGradient, op::exp, -v* v, g* T(M_2_SQRTPI) * f);
+TESSERA_GRADIENT_THROUGH(ErfInverseGradient, op::exp, v* v, g* f / T(M_2_SQRTPI));
+TESSERA_GRADIENT_THROUGH(LogGammaGradient, op::digamma, v, g* f);
+#undef TESSERA_GRADIENT_THROUGH
+struct GammaGradient : ThroughKernels<GammaGradient, 2, op::gamma, op::digamma> {
+  template <typename T>
+  TESSERA_HD static T Argument(T, T v) {
+    return v;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T gamma, T digamma, T g, T) {
+    return g * gamma * digamma;
+  }
+};
 struct ArcsinhGradient {
   template <typename T>
   TESSERA_HD static T Map(T g, T v) {
@@ -102,11 +125,14 @@ struct Rsqrt {
     return T(1) / op::square_root::Map(x);
   }
 };
-struct Rcbrt {
-  static constexpr index_t kElementCost = 8;
+struct Rcbrt : ThroughKernels<Rcbrt, 1, op::cbrt> {
   template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return T(1) / op::cbrt::Map(x);
+  TESSERA_HD static T Argument(T x) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T root, T) {
+    return T(1) / root;
   }
 };
 struct Degrees {

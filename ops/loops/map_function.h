@@ -1,6 +1,7 @@
 #ifndef TESSERA_OPS_LOOPS_MAP_FUNCTION_H_
 #define TESSERA_OPS_LOOPS_MAP_FUNCTION_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -39,6 +40,16 @@ TESSERA_AVX2_LOOP void MapAvx2(const T* const* in, T* out, index_t n) {
   MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());
 }
 
+/// MapLoop in the instruction set of the machine.
+template <typename Op, int kOperands, typename T>
+void MapInLoop(const T* const* in, T* out, index_t n) {
+  if (tensor_internal::RunsAvx2()) {
+    MapAvx2<Op, kOperands>(in, out, n);
+  } else {
+    MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());
+  }
+}
+
 /// Satisfied if a functor of one operand has a kernel over arrays, in the instruction set of the
 /// machine.
 template <typename Op, typename T>
@@ -46,19 +57,85 @@ concept HasArrayKernelOfOne = requires(const T* in, T* out, index_t n) {
   Op::ArrayKernel(in, out, n);
 };
 
+/// Satisfied if each of the functors has such a kernel.
+template <typename T, typename... Op>
+concept HasArrayKernelsOf = (HasArrayKernelOfOne<Op, T> && ...);
+
+/// Satisfied if a functor computes rows of T itself, as a RowFunction.
+template <typename Op, typename T>
+concept HasRow = requires(const T* const* in, T* out, index_t n) {
+  Op::Row(in, out, n);
+};
+
 /// A RowFunction that applies Op, a functor of kOperands elements.
 template <typename Op, int kOperands, typename T>
 void MapRow(const T* const* in, T* out, index_t n) {
-  if constexpr (kOperands == 1 && HasArrayKernelOfOne<Op, T>) {
+  if constexpr (HasRow<Op, T>) {
+    Op::Row(in, out, n);
+  } else if constexpr (kOperands == 1 && HasArrayKernelOfOne<Op, T>) {
     Op::ArrayKernel(in[0], out, n);
-  } else if (tensor_internal::RunsAvx2()) {
-    MapAvx2<Op, kOperands>(in, out, n);
   } else {
-    MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());
+    MapInLoop<Op, kOperands>(in, out, n);
   }
 }
 
+/// The functor whose Map is Op::Argument, or Op::Result.
+template <typename Op>
+struct ArgumentOf {
+  template <typename... T>
+  static auto Map(T... a) {
+    return Op::Argument(a...);
+  }
+};
+template <typename Op>
+struct ResultOf {
+  template <typename... T>
+  static auto Map(T... a) {
+    return Op::Result(a...);
+  }
+};
+
 #endif  // !TESSERA_XPU_GPU
+
+/// The elements that a row with more than one loop computes at a time. Its buffers stay within the
+/// first cache.
+inline constexpr index_t kMapBlock = 256;
+
+/// The base of a functor `Op` of kOperands elements a… that is made of Costly, functors of one
+/// element with array kernels: Result(Costly::Map(Argument(a…))…, a…). Op defines Argument and
+/// Result as Map is defined. Rows are computed by the kernels, since a kernel's call for one
+/// element takes as long as for a packet.
+template <typename Op, int kOperands, typename... Costly>
+struct ThroughKernels {
+  template <typename T>
+  static constexpr index_t ElementCost() {
+    return (expr::FunctorCost<Costly, T>() + ...);
+  }
+  template <typename T, typename... More>
+  TESSERA_HD static T Map(T a, More... more) {
+    const T argument = Op::Argument(a, more...);
+    return Op::Result(static_cast<T>(Costly::Map(argument))..., a, more...);
+  }
+#if !defined(TESSERA_XPU_GPU)
+  template <HasArrayKernelsOf<Costly...> T>
+  static void Row(const T* const* in, T* out, index_t n) {
+    constexpr int kCostly = sizeof...(Costly);
+    alignas(64) T values[kCostly][kMapBlock];
+    const T* operands[kCostly + kOperands];
+    for (int j = 0; j < kCostly; ++j) operands[j] = values[j];
+    // The last kernel overwrites the arguments.
+    T* const arguments = values[kCostly - 1];
+    for (index_t first = 0; first < n; first += kMapBlock) {
+      const index_t count = std::min(kMapBlock, n - first);
+      for (int j = 0; j < kOperands; ++j) operands[kCostly + j] = in[j] + first;
+      MapInLoop<ArgumentOf<Op>, kOperands>(operands + kCostly, arguments, count);
+      int j = 0;
+      (Costly::ArrayKernel(arguments, values[j++], count), ...);
+      MapInLoop<ResultOf<Op>, kCostly + kOperands>(operands, out + first, count);
+    }
+  }
+#endif
+};
 
 /// Returns Op, a functor of kOperands elements, compiled for one row.
 template <typename Op, int kOperands, MapTypes kTypes = MapTypes::kReal>

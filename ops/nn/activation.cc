@@ -79,11 +79,14 @@ struct TanhGradient {
     return g * (T(1) - y * y);
   }
 };
-struct SoftreluGradient {
-  static constexpr index_t kElementCost = op::kLibraryCost;
+struct SoftreluGradient : ThroughKernels<SoftreluGradient, 2, op::expm1> {
   template <typename T>
-  TESSERA_HD static T Map(T g, T y) {
-    return -g * op::expm1::Map(static_cast<T>(-y));
+  TESSERA_HD static T Argument(T, T y) {
+    return -y;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T f, T g, T) {
+    return -g * f;
   }
 };
 struct SoftsignGradient {

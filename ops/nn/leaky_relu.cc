@@ -12,7 +12,6 @@
 // factors m; outside of training m is (lower_bound + upper_bound) / 2.
 //
 // Shapes: any; out and mask like data. Types: float32, float64, float16, bfloat16.
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -24,9 +23,6 @@
 #include "tessera/ops/xpu.h"
 #include "tessera/tensor/functors.h"
 #include "tessera/tensor/random.h"
-#if !defined(TESSERA_XPU_GPU)
-#include "tessera/ops/loops/row_loop.h"
-#endif
 
 namespace tessera {
 namespace {
@@ -239,127 +235,46 @@ struct SlopeGradient {
   }
 };
 /// scale * (x > 0 ? x : slope * (exp(x) - 1)).
-struct Elu {
-  static constexpr index_t kElementCost = op::kLibraryCost;
+struct Elu : ThroughKernels<Elu, 3, op::expm1> {
   template <typename T>
-  TESSERA_HD static T Map(T x, T slope, T scale) {
-    return scale * (x > T(0) ? x : slope * op::expm1::Map(x));
+  TESSERA_HD static T Argument(T x, T, T) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T f, T x, T slope, T scale) {
+    return scale * (x > T(0) ? x : slope * f);
   }
 };
-struct EluGradient {
-  static constexpr index_t kElementCost = op::kLibraryCost;
+struct EluGradient : ThroughKernels<EluGradient, 4, op::exp> {
   template <typename T>
-  TESSERA_HD static T Map(T g, T x, T slope, T scale) {
-    return g * scale * (x > T(0) ? T(1) : slope * op::exp::Map(x));
+  TESSERA_HD static T Argument(T, T x, T, T) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T f, T g, T x, T slope, T scale) {
+    return g * scale * (x > T(0) ? T(1) : slope * f);
   }
 };
-/// Returns x times the density at x; 0 where the density is 0, also for an infinite x.
-template <typename T>
-TESSERA_HD T ProductWithDensity(T x, T density) {
-  const T product = x * density;
-  return density == T(0) ? T(0) : product;
-}
-struct GeluGradient {
-  static constexpr index_t kElementCost = 2 * op::kLibraryCost;
+struct GeluGradient : ThroughKernels<GeluGradient, 2, op::gelu_grad> {
   template <typename T>
-  TESSERA_HD static T Map(T g, T x) {
-    const T probability = T(0.5) * (T(1) + op::erf::Map(static_cast<T>(x * T(M_SQRT1_2))));
-    const T density = T(kInverseRootOfTwoPi) * op::exp::Map(static_cast<T>(T(-0.5) * x * x));
-    return g * (probability + ProductWithDensity(x, density));
+  TESSERA_HD static T Argument(T, T x) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Result(T f, T g, T) {
+    return g * f;
   }
 };
-
-#if !defined(TESSERA_XPU_GPU)
-
-// Rows of the costly functors above, whose exponentials are computed by array kernels.
-constexpr index_t kBlock = 256;
-
-/// Calls function(first, n) for blocks of at most kBlock elements.
-template <typename Function>
-void InBlocks(index_t n, const Function& function) {
-  for (index_t i = 0; i < n; i += kBlock) function(i, std::min(kBlock, n - i));
-}
-
-template <typename T>
-void EluRow(const T* const* in, T* out, index_t n) {
-  InBlocks(n, [&](index_t first, index_t count) {
-    T buffer[kBlock];
-    const T* const x = in[0] + first;
-    const T* const slope = in[1] + first;
-    const T* const scale = in[2] + first;
-    T* const y = out + first;
-    T* const e = buffer;
-    op::expm1::ArrayKernel(x, e, count);
-    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
-      y[i] = scale[i] * (x[i] > T(0) ? x[i] : slope[i] * e[i]);
-    });
-  });
-}
-
-template <typename T>
-void EluGradientRow(const T* const* in, T* out, index_t n) {
-  InBlocks(n, [&](index_t first, index_t count) {
-    T buffer[kBlock];
-    const T* const g = in[0] + first;
-    const T* const x = in[1] + first;
-    const T* const slope = in[2] + first;
-    const T* const scale = in[3] + first;
-    T* const dx = out + first;
-    T* const e = buffer;
-    op::exp::ArrayKernel(x, e, count);
-    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
-      dx[i] = g[i] * scale[i] * (x[i] > T(0) ? T(1) : slope[i] * e[i]);
-    });
-  });
-}
-
-template <typename T>
-void GeluGradientRow(const T* const* in, T* out, index_t n) {
-  InBlocks(n, [&](index_t first, index_t count) {
-    T buffer[kBlock], other_buffer[kBlock];
-    const T* const g = in[0] + first;
-    const T* const x = in[1] + first;
-    T* const dx = out + first;
-    T* const error = buffer;
-    T* const density = other_buffer;
-    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
-      error[i] = x[i] * T(M_SQRT1_2);
-      density[i] = T(-0.5) * x[i] * x[i];
-    });
-    op::erf::ArrayKernel(error, error, count);
-    op::exp::ArrayKernel(density, density, count);
-    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
-      const T product = ProductWithDensity(x[i], T(kInverseRootOfTwoPi) * density[i]);
-      dx[i] = g[i] * (T(0.5) * (T(1) + error[i]) + product);
-    });
-  });
-}
-
-/// Returns a functor's function on the CPU with rows of its own.
-MapFunction WithRows(MapFunction function, RowFunction<float> of_float,
-                     RowFunction<double> of_double) {
-  function.of_float = of_float;
-  function.of_double = of_double;
-  return function;
-}
-#define TESSERA_WITH_ROWS(function, Row) WithRows(function, &Row<float>, &Row<double>)
-
-#else
-#define TESSERA_WITH_ROWS(function, Row) function
-#endif  // !TESSERA_XPU_GPU
 
 const MapFunction kLeaky = MakeMapFunction<Leaky, 2>();
 const MapFunction kLeakyGradient = MakeMapFunction<LeakyGradient, 3>();
 const MapFunction kSlopeGradient = MakeMapFunction<SlopeGradient, 2>();
-const MapFunction kElu = TESSERA_WITH_ROWS((MakeMapFunction<Elu, 3>()), EluRow);
-const MapFunction kEluGradient =
-    TESSERA_WITH_ROWS((MakeMapFunction<EluGradient, 4>()), EluGradientRow);
+const MapFunction kElu = MakeMapFunction<Elu, 3>();
+const MapFunction kEluGradient = MakeMapFunction<EluGradient, 4>();
 const MapFunction kGelu = MakeMapFunction<op::gelu, 1>();
-const MapFunction kGeluGradient =
-    TESSERA_WITH_ROWS((MakeMapFunction<GeluGradient, 2>()), GeluGradientRow);
+const MapFunction kGeluGradient = MakeMapFunction<GeluGradient, 2>();
 const MapFunction kCopy = MakeMapFunction<op::identity, 1>();
 const ReduceFunction kSum = MakeReduceFunction<SumReducer>();
-#undef TESSERA_WITH_ROWS
 
 class LeakyReLUOperator final : public Operator {
  public:

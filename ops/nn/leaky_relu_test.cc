@@ -64,9 +64,13 @@ OperatorRow Row() {
     add(type + "_of_nothing", {{"act_type", type}}, {{0, 2}});
     add(type + "_rank_0", {{"act_type", type}}, {TShape::OfRank(0)});
     add(type + "_slope", {{"act_type", type}, {"slope", "0.5"}}, {{33}});
+    // One more than a block of the loops.
+    add(type + "_blocks", {{"act_type", type}}, {{257}});
   }
   add("large_arguments", {{"act_type", "elu"}}, {{6}}).fills = {
       Fill::Given({-1e4, -100, -20, 20, 100, 1e4})};
+  add("gelu_of_large_arguments", {{"act_type", "gelu"}}, {{8}}).fills = {
+      Fill::Given({-1e4, -100, -38, -6, 6, 38, 100, 1e4})};
   const ParameterMap prelu = {{"act_type", "prelu"}};
   add("prelu", prelu, {{2, 3, 4}, {3}});
   add("prelu_matrix", prelu, {{4, 3}, {3}});
