@@ -2,7 +2,9 @@
 #define TESSERA_OPS_LOOPS_ROW_LOOP_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <type_traits>
 
@@ -40,30 +42,58 @@ void ForEach(index_t n, Body body) {
   });
 }
 
-/// Returns the sum of value(i), of type T, over [0, n), as a double or long double: block by block,
-/// so that its error grows slowly.
-template <typename T, typename Value>
-auto SumOf(index_t n, Value value) {
+/// The number of partial results of a reduction over a row. A loop over so many elements is too
+/// long to be unrolled before the compiler makes vectors of it. (GCC 12 unrolls 16, and then
+/// gathers the elements of each vector from several iterations of the loop around it.)
+inline constexpr index_t kReductionLanes = 32;
+
+/// Combines lanes[0], lanes[1], … to lanes[0], half and half.
+template <index_t kLanes, typename T, typename Combine>
+TESSERA_LOOP_BODY inline void FoldLanes(T* lanes, Combine combine) {
+  if constexpr (kLanes > 1) {
+    constexpr index_t kHalf = kLanes / 2;
+    for (index_t k = 0; k < kHalf; ++k) lanes[k] = combine(lanes[k], lanes[k + kHalf]);
+    FoldLanes<kHalf>(lanes, combine);
+  }
+}
+
+/// Returns the sums of several value(i), of type T, over [0, n), as doubles or long doubles, from
+/// one pass over the row: block by block, so that their errors grow slowly.
+template <typename T, typename... Value>
+auto SumsOf(index_t n, Value... value) {
   using Total = std::common_type_t<T, double>;
   return RunLoop([=]() TESSERA_LOOP_BODY {
-    constexpr index_t kLanes = 16;
-    constexpr index_t kBlock = 1024;
-    Total total = 0;
+    constexpr index_t kLanes = kReductionLanes;
+    constexpr index_t kBlock = 64 * kLanes;
+    const auto add = [](T a, T b) TESSERA_LOOP_BODY { return a + b; };
+    std::array<Total, sizeof...(Value)> totals{};
     for (index_t first = 0; first < n; first += kBlock) {
       const index_t end = std::min(n, first + kBlock);
-      T lanes[kLanes] = {};
+      T lanes[sizeof...(Value)][kLanes] = {};
       index_t i = first;
       for (; i + kLanes <= end; i += kLanes) {
-        for (index_t k = 0; k < kLanes; ++k) lanes[k] += value(i + k);
+        for (index_t k = 0; k < kLanes; ++k) {
+          size_t j = 0;
+          ((lanes[j++][k] += value(i + k)), ...);
+        }
       }
-      for (index_t half = kLanes / 2; half > 0; half /= 2) {
-        for (index_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+      for (index_t k = 0; k < end - i; ++k) {
+        size_t j = 0;
+        ((lanes[j++][k] += value(i + k)), ...);
       }
-      for (; i < end; ++i) lanes[0] += value(i);
-      total += static_cast<Total>(lanes[0]);
+      for (size_t j = 0; j < sizeof...(Value); ++j) {
+        FoldLanes<kLanes>(lanes[j], add);
+        totals[j] += static_cast<Total>(lanes[j][0]);
+      }
     }
-    return total;
+    return totals;
   });
+}
+
+/// Returns the sum of value(i); see SumsOf.
+template <typename T, typename Value>
+auto SumOf(index_t n, Value value) {
+  return SumsOf<T>(n, value)[0];
 }
 
 /// The type of which the squares of finite T neither overflow nor underflow.
@@ -92,17 +122,17 @@ SquaresOf<T> SumOfSquares(index_t n, double summand, Value value) {
 template <typename T>
 T LargestOf(const T* x, index_t n) {
   return RunLoop([=]() TESSERA_LOOP_BODY {
-    constexpr index_t kLanes = 16;
+    constexpr index_t kLanes = kReductionLanes;
+    const auto larger = [](T a, T b) TESSERA_LOOP_BODY { return b > a ? b : a; };
     T lanes[kLanes];
     for (index_t k = 0; k < kLanes; ++k) lanes[k] = -std::numeric_limits<T>::infinity();
     index_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      for (index_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+      for (index_t k = 0; k < kLanes; ++k) lanes[k] = larger(lanes[k], x[i + k]);
     }
-    T largest = lanes[0];
-    for (index_t k = 1; k < kLanes; ++k) largest = lanes[k] > largest ? lanes[k] : largest;
-    for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-    return largest;
+    for (index_t k = 0; k < n - i; ++k) lanes[k] = larger(lanes[k], x[i + k]);
+    FoldLanes<kLanes>(lanes, larger);
+    return lanes[0];
   });
 }
 

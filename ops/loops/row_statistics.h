@@ -53,28 +53,40 @@ struct RowStatistics {
     inverse = static_cast<T>(1 / std);
   }
 
-  /// Writes the gradient of x for the head gradient g of (x - mean) / std * gamma[i] * factor.
-  /// gamma may be null, for ones. dx may be g or x.
-  void Gradient(const T* g, const T* x, const T* gamma, T factor, index_t n, T* dx) const {
+  /// The sums over a row of g * gamma[i] and of g * gamma[i] * (x - mean) / std.
+  struct GradientSums {
+    double head;
+    double dot;
+  };
+  /// Returns the sums for the head gradient g. gamma may be null, for ones.
+  GradientSums SumsOfGradient(const T* g, const T* x, const T* gamma, index_t n) const {
     const T center = mean, invstd = inverse;
-    const T count = static_cast<T>(n > 0 ? n : 1);
-    const T scale = invstd * factor;
     if (gamma == nullptr) {
-      const T sum = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; }));
-      const T dot = static_cast<T>(SumOf<T>(
-          n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * ((x[i] - center) * invstd); }));
-      const T shift = sum / count, slope = dot * invstd / count;
+      const auto [head, dot] = SumsOf<T>(
+          n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; },
+          [=](index_t i) TESSERA_LOOP_BODY { return g[i] * ((x[i] - center) * invstd); });
+      return {head, dot};
+    }
+    const auto [head, dot] = SumsOf<T>(
+        n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * gamma[i]; },
+        [=](index_t i) TESSERA_LOOP_BODY { return g[i] * gamma[i] * ((x[i] - center) * invstd); });
+    return {head, dot};
+  }
+
+  /// Writes the gradient of x for the head gradient g of (x - mean) / std * gamma[i] * factor,
+  /// whose sums are SumsOfGradient(g, x, gamma, n). gamma may be null, for ones. dx may be g or x.
+  void Gradient(const GradientSums& sums, const T* g, const T* x, const T* gamma, T factor,
+                index_t n, T* dx) const {
+    const T center = mean, scale = inverse * factor;
+    const T count = static_cast<T>(n > 0 ? n : 1);
+    const T shift = static_cast<T>(sums.head) / count;
+    const T slope = static_cast<T>(sums.dot) * inverse / count;
+    if (gamma == nullptr) {
       ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
         dx[i] = (g[i] - shift - (x[i] - center) * slope) * scale;
       });
       return;
     }
-    const T sum =
-        static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * gamma[i]; }));
-    const T dot = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY {
-      return g[i] * gamma[i] * ((x[i] - center) * invstd);
-    }));
-    const T shift = sum / count, slope = dot * invstd / count;
     ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
       dx[i] = (g[i] * gamma[i] - shift - (x[i] - center) * slope) * scale;
     });

@@ -238,9 +238,9 @@ class BatchNormOperator final : public Operator {
             };
             const T center = mean[c];
             const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
-            const double sum = SumOf<T>(n, g);
-            const double dot = SumOf<T>(
-                n, [=](index_t i) TESSERA_LOOP_BODY { return g(i) * ((x[i] - center) * invstd); });
+            const auto [sum, dot] = SumsOf<T>(n, g, [=](index_t i) TESSERA_LOOP_BODY {
+              return g(i) * ((x[i] - center) * invstd);
+            });
             const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
             if (of_batch && n > 0) {
               const double count = static_cast<double>(n);

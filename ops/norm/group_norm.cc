@@ -179,13 +179,11 @@ class NormOperator : public Operator {
         const T* const g = in[0];
         const T* const x = in[1];
         const RowStatistics<T> s(x, n, eps_);
-        const T mean = s.mean, inverse = s.inverse;
-        double* const sum = sums.data() + 2 * row;
-        sum[0] = SumOf<T>(
-            n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * ((x[i] - mean) * inverse); });
-        sum[1] = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; });
+        const auto of_row = s.SumsOfGradient(g, x, nullptr, n);
+        sums[static_cast<size_t>(2 * row)] = of_row.dot;
+        sums[static_cast<size_t>(2 * row + 1)] = of_row.head;
         if (req[0] == kNullOp) return;
-        s.Gradient(g, x, nullptr, gamma[row % groups], n, out[0]);
+        s.Gradient(of_row, g, x, nullptr, gamma[row % groups], n, out[0]);
       });
     });
     for (index_t group = 0; group < groups; ++group) {

@@ -56,6 +56,7 @@ OperatorRow Row(const std::string& name, bool instance) {
     add("matrix", {}, {3, 4}, 4);
     add("batch_0", {}, {0, 4, 2}, 4);
     add("eps", {{"eps", "0.5"}}, {2, 3, 4}, 3);
+    add("planes", {}, {2, 2, 5, 13}, 2);
   } else {
     add("one_group", {}, {2, 4, 5}, 1);
     add("groups", {{"num_groups", "3"}}, {2, 6, 3, 2}, 3);

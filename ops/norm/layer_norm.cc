@@ -197,7 +197,8 @@ class LayerNormOperator final : public Operator {
             of_beta[i] += g[i];
           });
         }
-        if (req[0] != kNullOp) s.Gradient(g, x, gamma, T(1), n, out[0]);
+        if (req[0] == kNullOp) return;
+        s.Gradient(s.SumsOfGradient(g, x, gamma, n), g, x, gamma, T(1), n, out[0]);
       };
       call.Run<T>(2, body, sums_wanted ? sums.rows_per_group() : 1);
       if (sums_wanted) sums.Store(in_grad[1], req[1], in_grad[2], req[2]);

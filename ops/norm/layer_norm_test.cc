@@ -87,6 +87,8 @@ OperatorRow Row() {
   };
   add("rows", {}, {5, 7}, 7);
   add("vector", {}, {33}, 33);
+  // Around the loops' partial sums.
+  for (const index_t n : {31, 32, 64}) add("row_of_" + std::to_string(n), {}, {2, n}, n);
   add("batch_0", {}, {0, 4}, 4);
   add("first_axis", {{"axis", "0"}}, {6, 3}, 6);
   add("middle_axis", {{"axis", "1"}}, {2, 5, 19}, 5);

@@ -84,6 +84,10 @@ OperatorRow Row(const std::string& name, Kind kind) {
       test_case.large = true;
     }
   }
+  // Rows that are no tiles, around the loops' partial sums.
+  for (const index_t length : {65, 96, 97}) {
+    add("row_of_" + std::to_string(length), {}, {{2, length}});
+  }
   OperatorCase& parallel = add("parallel", {}, {{97, 1500}});
   parallel.dtypes = {DType::kFloat32, DType::kBFloat16};
   parallel.large = true;
