@@ -139,14 +139,15 @@ class PoolingProperty : public ParameterizedProperty<PoolingParameters> {
 #if !defined(TESSERA_XPU_GPU)
 
 /// The calls that tensor expressions compute: float32 over one or two dimensions, each window with
-/// an element, no lp.
+/// an element, no lp. One window over the whole image is a reduction, which is faster in other
+/// loops.
 class PoolingExpression {
  public:
   PoolingExpression(const PoolingParameters& param, const TBlob& data) {
     const WindowExtents image = SpatialExtents(data.shape_);
     const PoolingWindow w = PoolingWindow::Of("Pooling", param, image);
     applies_ = data.type_flag_ == DType::kFloat32 && data.shape_.ndim() < 5 && data.Size() > 0 &&
-               param.pool_type != PoolType::kLp;
+               param.pool_type != PoolType::kLp && !w.IsWhole(image);
     for (const size_t i : {1, 2}) {
       applies_ = applies_ && (w.positions[i] - 1) * w.stride[i] - w.pad[i] < image[i];
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "tessera/base/at.h"
@@ -119,6 +120,18 @@ void CombineAlong(const Windows& windows, const A* totals, A* line) {
   }
 }
 
+/// Combines n adjacent elements.
+template <typename R, typename A>
+A Reduce(const A* x, index_t n) {
+  if constexpr (std::is_same_v<R, Maximum>) {
+    const auto num_nan =
+        SumOf<A>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i] == x[i] ? A(0) : A(1); });
+    return num_nan > 0 ? std::numeric_limits<A>::quiet_NaN() : LargestOf(x, n);
+  } else {
+    return static_cast<A>(SumOf<A>(n, [=](index_t i) TESSERA_LOOP_BODY { return R::Map(x[i]); }));
+  }
+}
+
 /// Pooling in arithmetic of A: float or double.
 template <typename A>
 class Pooling {
@@ -130,10 +143,12 @@ class Pooling {
         direct_(dtype_ == kDTypeOf<A>),
         planes_(data.shape_[0] * data.shape_[1]),
         image_size_(Volume(windows_.image)),
-        positions_(Volume(window.positions)) {}
+        positions_(Volume(window.positions)),
+        is_whole_(image_size_ > 0 && window.IsWhole(windows_.image)) {}
 
   template <typename R>
   void Forward(const TBlob& data, OpReqType req, const TBlob& out) const {
+    if (is_whole_) return ForwardOfImages<R>(data, req, out);
     const PoolingWindow& w = windows_.w;
     // An image without elements may have a huge width or height.
     const bool is_empty = image_size_ == 0;
@@ -173,6 +188,7 @@ class Pooling {
     if (rule_.type == PoolType::kMax && image_size_ > std::numeric_limits<int32_t>::max()) {
       throw Unimplemented("images of 2^31 elements or more have no gradient of a maximum");
     }
+    if (is_whole_) return BackwardOfImages(out_grad, data, out, req, grad);
     const PoolingWindow& w = windows_.w;
     const index_t out_width = w.positions[2], width = windows_.image[2];
     const index_t lines = w.positions[0] * w.positions[1];
@@ -214,6 +230,65 @@ class Pooling {
   }
 
  private:
+  /// Forward where a window is an image, which is reduced as a row of elements.
+  template <typename R>
+  void ForwardOfImages(const TBlob& data, OpReqType req, const TBlob& out) const {
+    const RowReader<A> reader(data);
+    const RowWriter<A> writer(out, req);
+    const AxisWindow z = windows_.Along(0, 0), y = windows_.Along(1, 0);
+    ParallelFor(planes_, StepsPerTask(image_size_), [&](index_t begin, index_t end) {
+      std::vector<A> converted(direct_ ? 0 : At(image_size_));
+      for (index_t plane = begin; plane < end; ++plane) {
+        const A* const image = reader.Read(plane * image_size_, image_size_, converted.data());
+        A result = Reduce<R>(image, image_size_);
+        Finish(z, y, &result);
+        writer.Write(plane, result);
+      }
+    });
+  }
+
+  /// Backward where a window is an image.
+  void BackwardOfImages(const TBlob& out_grad, const TBlob& data, const TBlob& out, OpReqType req,
+                        const TBlob& grad) const {
+    const RowReader<A> reader(data), heads(out_grad), results(out);
+    const RowWriter<A> writer(grad, req);
+    const bool is_max = rule_.type == PoolType::kMax;
+    const index_t n = image_size_;
+    const int power = rule_.type == PoolType::kLp ? rule_.power : 1;
+    const bool reads_values = is_max || rule_.type == PoolType::kLp;
+    const AxisWindow z = windows_.Along(0, 0), y = windows_.Along(1, 0);
+    ParallelFor(planes_, StepsPerTask(n), [&](index_t begin, index_t end) {
+      std::vector<A> gradient(writer.is_direct() ? 0 : At(n));
+      std::vector<A> converted(direct_ || !reads_values ? 0 : At(n));
+      for (index_t plane = begin; plane < end; ++plane) {
+        A* const to = writer.Out(plane * n, gradient.data());
+        A g = heads[plane], pooled = 0;
+        const A* x = nullptr;
+        if (reads_values) {
+          pooled = results[plane];
+          x = reader.Read(plane * n, n, converted.data());
+        }
+        if (is_max && rule_.zero_padding) {
+          ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { to[i] = x[i] == pooled ? g : A(0); });
+        } else if (is_max) {
+          const index_t first = std::find(x, x + n, pooled) - x;
+          std::fill_n(to, n, A(0));
+          if (first < n) to[first] = g;
+        } else {
+          DivideGradients(z, y, &pooled, &g);
+          if (power == 1) {
+            std::fill_n(to, n, g);
+          } else if (power == 2) {
+            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { to[i] = g * x[i]; });
+          } else {
+            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { to[i] = g * x[i] * x[i]; });
+          }
+        }
+        writer.Write(plane * n, n, to);
+      }
+    });
+  }
+
   const A* Row(const TBlob& data, index_t plane, index_t z, index_t y, A* memory) const {
     const index_t first =
         ((plane * windows_.image[0] + z) * windows_.image[1] + y) * windows_.image[2];
@@ -311,10 +386,9 @@ class Pooling {
     }
   }
 
-  /// Adds a line's gradients to all elements of its windows. `shares` is scratch memory.
-  void SpreadSums(const AxisWindow& z, const AxisWindow& y, A* g, const A* pooled, const A* image,
-                  A* shares, A* grad) const {
-    const index_t width = windows_.image[2], n = windows_.w.positions[2];
+  /// Divides a line's gradients by the divisors of its averages, or by the powers of its results.
+  void DivideGradients(const AxisWindow& z, const AxisWindow& y, const A* pooled, A* g) const {
+    const index_t n = windows_.w.positions[2];
     const int power = rule_.type == PoolType::kLp ? rule_.power : 1;
     if (rule_.type == PoolType::kAvg) {
       ForEachDivisor(z, y, [=](index_t first, index_t count, A divisor) {
@@ -327,6 +401,14 @@ class Pooling {
         g[i] = pooled[i] == A(0) ? A(0) : g[i] / divisor;
       }
     }
+  }
+
+  /// Adds a line's gradients to all elements of its windows. `shares` is scratch memory.
+  void SpreadSums(const AxisWindow& z, const AxisWindow& y, A* g, const A* pooled, const A* image,
+                  A* shares, A* grad) const {
+    const index_t width = windows_.image[2], n = windows_.w.positions[2];
+    const int power = rule_.type == PoolType::kLp ? rule_.power : 1;
+    DivideGradients(z, y, pooled, g);
     std::fill_n(shares, width, A(0));
     const index_t stride = windows_.w.stride[2], pad = windows_.w.pad[2];
     if (windows_.FewWindows()) {
@@ -419,6 +501,7 @@ class Pooling {
   const DType dtype_;
   const bool direct_;  ///< whether arrays hold elements of A
   const index_t planes_, image_size_, positions_;
+  const bool is_whole_;  ///< whether the only window is the whole image, which has elements
 };
 
 /// Returns whether the powers of an lp pooling might overflow or underflow float, and so are

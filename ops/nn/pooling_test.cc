@@ -186,6 +186,10 @@ std::vector<OperatorCase> Cases() {
        {"pooling_convention", "full"}},
       {2, 3, 4, 5});
   add("kernel_of_the_image", {{"kernel", "(4,5)"}}, {2, 3, 4, 5});
+  // Around the partial sums of a row, and more than a packet.
+  for (const index_t size : {31, 32, 33, 75}) {
+    add("global_" + std::to_string(size), {{"global_pool", "True"}}, {2, 2, size});
+  }
   add("one_dimension", {{"kernel", "(3,)"}, {"stride", "(2,)"}, {"pad", "(1,)"}}, {2, 3, 8});
   add("one_dimension_full",
       {{"kernel", "(3,)"}, {"stride", "(2,)"}, {"pooling_convention", "full"}}, {2, 3, 8});
@@ -245,7 +249,19 @@ std::vector<OperatorCase> Cases() {
                        .large = true});
     }
   }
+  for (const std::string power : {"1", "2", "3"}) {
+    cases.push_back(
+        {.name = "lp_" + power + "_global",
+         .parameters = P{{"global_pool", "True"}, {"pool_type", "lp"}, {"p_value", power}},
+         .inputs = {{2, 2, 4, 9}},
+         .fills = {Fill::Uniform(0.25, 1)}});
+  }
   // Equal maxima: the first in row order takes the whole gradient.
+  cases.push_back({.name = "ties_global",
+                   .parameters = P{{"global_pool", "True"}},
+                   .inputs = {{2, 2, 5, 7}},
+                   .fills = {Fill::Integers(0, 2)},
+                   .large = true});
   for (const std::string window : {"(2,2)", "(3,3)"}) {
     cases.push_back({.name = "ties_" + window.substr(1, 1),
                      .parameters = P{{"kernel", window}, {"stride", "(1,2)"}, {"pad", "(1,1)"}},

@@ -89,6 +89,13 @@ struct PoolingWindow {
   static PoolingWindow Global(const WindowExtents& image) {
     return {.kernel = image, .stride = {1, 1, 1}, .pad = {0, 0, 0}, .positions = {1, 1, 1}};
   }
+  /// Returns whether the only window is the whole image.
+  bool IsWhole(const WindowExtents& image) const {
+    for (size_t i = 0; i < 3; ++i) {
+      if (positions[i] != 1 || pad[i] != 0 || kernel[i] < image[i]) return false;
+    }
+    return true;
+  }
   /// Sets the positions over an image. Throws what WindowPositions throws.
   void CountPositions(std::string_view op, const WindowExtents& image, PoolConvention convention) {
     for (size_t i = 0; i < 3; ++i) {
