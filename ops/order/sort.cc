@@ -11,18 +11,18 @@
 //
 // NaN counts as greater than every number. Equal elements come in the order in which std::sort
 // leaves them, or std::partial_sort if 8 k is at most the length of the axis, as in MXNet on the
-// CPU; up to 16 elements, that is the order on the axis.
+// CPU (see row_order.h); up to 16 elements, that is the order on the axis.
 //
 // Types: data and its elements in the outputs of any type; positions of type `dtype`, which rounds
 // or wraps what it cannot hold. Runs on the CPU.
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/order/axis_rows.h"
+#include "tessera/ops/order/row_order.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -202,55 +202,6 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
   }
 };
 
-/// An element and its position.
-template <typename T>
-struct Entry {
-  T key;
-  // A row of floats is shorter than 2^32, see OrderOperator.
-  std::conditional_t<std::is_same_v<T, float>, uint32_t, int64_t> position;
-
-  friend bool operator<(const Entry& a, const Entry& b) { return a.key < b.key; }
-};
-
-/// Returns the key whose ascending order is the descending order of elements; its own inverse.
-template <typename T>
-T Opposite(T element) {
-  if constexpr (std::is_integral_v<T>) {
-    return ~element;
-  } else {
-    return -element;
-  }
-}
-
-/// Brings the first k of n elements in order to the front of `entries`.
-template <typename T>
-void OrderRow(const T* row, index_t n, index_t k, bool is_ascend, Entry<T>* entries) {
-  bool has_nan = false;
-  for (index_t i = 0; i < n; ++i) {
-    const T key = is_ascend ? row[i] : Opposite(row[i]);
-    has_nan |= key != key;
-    entries[i] = {key, static_cast<decltype(Entry<T>::position)>(i)};
-  }
-  Entry<T>* begin = entries;
-  Entry<T>* end = entries + n;
-  if (has_nan) {
-    // NaN would break the order that the algorithms need.
-    const auto is_nan = [](const Entry<T>& entry) { return entry.key != entry.key; };
-    if (is_ascend) {
-      end = std::stable_partition(begin, end, [&](const Entry<T>& e) { return !is_nan(e); });
-    } else {
-      begin = std::stable_partition(begin, end, is_nan);
-    }
-  }
-  const index_t wanted = std::min<index_t>(entries + k - begin, end - begin);
-  if (wanted <= 0) return;
-  if (8 * k > n) {
-    std::sort(begin, end);
-  } else {
-    std::partial_sort(begin, begin + wanted, end);
-  }
-}
-
 /// StoreRow for elements that come to lie `stride` apart.
 template <typename T>
 void StoreStrided(const T* in, index_t n, index_t stride, bool add, const TBlob& array,
@@ -280,8 +231,9 @@ class OrderOperator final : public Operator {
     if (rows.n >= int64_t{1} << 32 && dtype != DType::kInt64) dtype = DType::kFloat64;
     VisitComparedIn(dtype, [&](auto zero) {
       using T = decltype(zero);
-      // Ordering n elements costs as much as some 16 loops over them.
-      ParallelFor(rows.NumRows(), StepsPerTask(rows.n, 16), [&](index_t begin, index_t end) {
+      // Ordering n elements costs as much as some 16 loops over them, finding a few of them as 2.
+      const int64_t cost = 8 * Count(rows) <= rows.n ? 2 : 16;
+      ParallelFor(rows.NumRows(), StepsPerTask(rows.n, cost), [&](index_t begin, index_t end) {
         ForwardRows<T>(data, rows, begin, end, req, out_data);
       });
     });
@@ -308,25 +260,26 @@ class OrderOperator final : public Operator {
                    std::span<const OpReqType> req, std::span<const TBlob> out_data) const {
     const index_t n = rows.n, k = Count(rows);
     const AxisRows ordered = rows.OfLength(k);
-    std::vector<T> row(static_cast<size_t>(n));
-    std::vector<Entry<T>> entries(static_cast<size_t>(n));
+    const bool is_mask = order_.returns == Returns::kMask;
+    const RowReader<T> reader(data);
+    RowOrder<T> order(n, k, order_.is_ascend);
+    const bool is_in_place = reader.is_direct() && rows.inner == 1;
+    std::vector<T> buffer(static_cast<size_t>(is_in_place ? 0 : n));
+    std::vector<T> values(static_cast<size_t>(is_mask ? n : k));
     std::vector<int64_t> positions(static_cast<size_t>(k));
     for (index_t r = begin; r < end; ++r) {
-      RowReader<T>(data).Copy(rows.First(r), n, row.data(), rows.inner);
-      OrderRow(row.data(), n, k, order_.is_ascend, entries.data());
-      for (size_t j = 0; j < positions.size(); ++j) {
-        positions[j] = static_cast<int64_t>(entries[j].position);
-      }
-      const auto store = [&](const auto& values, const AxisRows& layout, size_t output) {
+      const T* const row = reader.Read(rows.First(r), n, buffer.data(), rows.inner);
+      order.Find(row, positions.data());
+      const auto store = [&](const auto& elements, const AxisRows& layout, size_t output) {
         if (req[output] == kNullOp) return;
-        StoreStrided(values.data(), layout.n, layout.inner, req[output] == kAddTo, out_data[output],
-                     layout.First(r));
+        StoreStrided(elements.data(), layout.n, layout.inner, req[output] == kAddTo,
+                     out_data[output], layout.First(r));
       };
       switch (order_.returns) {
         case Returns::kMask:
-          std::fill(row.begin(), row.end(), T(0));
-          for (const int64_t position : positions) row[static_cast<size_t>(position)] = T(1);
-          store(row, rows, 0);
+          std::fill(values.begin(), values.end(), T(0));
+          for (const int64_t position : positions) values[static_cast<size_t>(position)] = T(1);
+          store(values, rows, 0);
           break;
         case Returns::kIndices:
           store(positions, ordered, 0);
@@ -336,10 +289,14 @@ class OrderOperator final : public Operator {
           [[fallthrough]];
         case Returns::kValues:
           store(positions, ordered, 1);
-          for (size_t j = 0; j < positions.size(); ++j) {
-            row[j] = order_.is_ascend ? entries[j].key : Opposite(entries[j].key);
-          }
-          store(row, ordered, 0);
+          // Elements of a long row come from everywhere in memory.
+          ParallelFor(k, ElementsPerTask(4), [&](index_t first, index_t last) {
+            for (index_t j = first; j < last; ++j) {
+              const size_t to = static_cast<size_t>(j);
+              values[to] = row[positions[to]];
+            }
+          });
+          store(values, ordered, 0);
           break;
       }
     }

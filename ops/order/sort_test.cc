@@ -128,6 +128,9 @@ OperatorRow Row(const std::string& op) {
     parallel.dtypes = {DType::kFloat32, DType::kFloat64};
     parallel.large = true;
   }
+  OperatorCase& long_row = add("long_row", {{"axis", "None"}}, {5, 8000});
+  long_row.dtypes = {DType::kFloat32};
+  long_row.large = true;
   row.errors = {{.name = "axis_outside",
                  .parameters = {{"axis", "2"}},
                  .inputs = {{2, 3}},
