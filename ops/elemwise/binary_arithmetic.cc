@@ -86,11 +86,15 @@ struct Power {
     op::power::ArrayKernel({in[0]}, {in[1]}, out, n);
   }
 };
+/// sqrt(a^2 + b^2) without overflow on the way; infinite where either operand is, even beside NaN.
 struct Hypotenuse {
   static constexpr index_t kElementCost = 4;
-  template <typename T>
-  TESSERA_HD static T Map(T a, T b) {
-    return std::hypot(a, b);
+  TESSERA_HD static double Map(double a, double b) { return std::hypot(a, b); }
+  /// Squares of floats are exact in double, so that the result is within 1 ulp.
+  TESSERA_HD static float Map(float a, float b) {
+    const double x = a, y = b;
+    const bool is_infinite = (op::abs::Map(a) == INFINITY) | (op::abs::Map(b) == INFINITY);
+    return is_infinite ? INFINITY : static_cast<float>(std::sqrt(x * x + y * y));
   }
 };
 
@@ -179,7 +183,7 @@ struct PowerRight {
 struct HypotLeft {
   template <typename T>
   TESSERA_HD static T Map(T g, T a, T b) {
-    const T length = std::hypot(a, b);
+    const T length = Hypotenuse::Map(a, b);
     return length == T(0) ? T(0) : g * (a / length);
   }
 };
