@@ -1,0 +1,3 @@
+// This file is compiled with -mavx2 -mfma; see tensor/nn/depthwise_kernel.h.
+#define TESSERA_DEPTHWISE_NAMESPACE depthwise_avx2
+#include "tessera/tensor/nn/depthwise_kernel.h"

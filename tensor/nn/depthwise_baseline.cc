@@ -1,0 +1,3 @@
+// This file is compiled for the baseline of the build; see tensor/nn/depthwise_kernel.h.
+#define TESSERA_DEPTHWISE_NAMESPACE depthwise_baseline
+#include "tessera/tensor/nn/depthwise_kernel.h"
