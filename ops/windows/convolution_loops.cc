@@ -7,6 +7,7 @@
 #include "tessera/base/at.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
+#include "tessera/ops/windows/depthwise_loops.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/linalg/gemm.h"
 #include "tessera/tensor/nn/patch_planes.h"
@@ -810,6 +811,13 @@ void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& pro
 void ConvolutionLoops::Correlate(const void* image, const void* weight, const void* bias,
                                  OpReqType req, void* result) {
   if (req == kNullOp) return;
+  if (DepthwiseLoops::Support(geometry_, dtype_)) {
+    if (memory_.measures) return;
+    DepthwiseLoops(geometry_).Correlate(
+        static_cast<const float*>(image), static_cast<const float*>(weight),
+        static_cast<const float*>(bias), req == kAddTo, static_cast<float*>(result));
+    return;
+  }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
     products.Correlate(image, weight, bias, req == kAddTo, result);
   });
@@ -818,6 +826,13 @@ void ConvolutionLoops::Correlate(const void* image, const void* weight, const vo
 void ConvolutionLoops::Spread(const void* result, const void* weight, const void* bias,
                               OpReqType req, void* image) {
   if (req == kNullOp) return;
+  if (DepthwiseLoops::Support(geometry_, dtype_)) {
+    if (memory_.measures) return;
+    DepthwiseLoops(geometry_).Spread(
+        static_cast<const float*>(result), static_cast<const float*>(weight),
+        static_cast<const float*>(bias), req == kAddTo, static_cast<float*>(image));
+    return;
+  }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
     products.Spread(result, weight, bias, req == kAddTo, image);
   });
@@ -826,6 +841,15 @@ void ConvolutionLoops::Spread(const void* result, const void* weight, const void
 void ConvolutionLoops::WeightGradient(const void* image, const void* result, OpReqType req,
                                       void* weight_grad) {
   if (req == kNullOp) return;
+  if (DepthwiseLoops::Support(geometry_, dtype_)) {
+    const DepthwiseLoops loops(geometry_);
+    Arrays<double> arrays;
+    const index_t sums_at = arrays.Reserve(loops.SumsOfWeightGradient());
+    if (!arrays.Allocate(&memory_)) return;
+    loops.WeightGradient(static_cast<const float*>(image), static_cast<const float*>(result),
+                         req == kAddTo, arrays.At(sums_at), static_cast<float*>(weight_grad));
+    return;
+  }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
     products.WeightGradient(image, result, req == kAddTo, weight_grad);
   });

@@ -36,7 +36,8 @@ struct ConvolutionMemory {
 
 /// The three products of a convolution, on the CPU. Each is computed in tiles of unpacked windows
 /// (im2col; Chellapilla, Puri and Simard, 2006) of at most 32 MiB a task, tile by tile a product of
-/// matrices; convolutions with one channel a group are sums of shifted rows.
+/// matrices. Convolutions with one channel a group are sums of shifted rows, or DepthwiseLoops for
+/// the windows that it supports.
 ///
 /// Types: float32, float64, float16, bfloat16; the last two are computed in float32. Results depend
 /// neither on the number of threads nor on the workspace.

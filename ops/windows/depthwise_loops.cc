@@ -1,0 +1,113 @@
+#include "tessera/ops/windows/depthwise_loops.h"
+
+#include <algorithm>
+
+#include "tessera/ops/operator.h"
+#include "tessera/ops/windows/window_parameters.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/nn/depthwise.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+/// Calls body(plane, begin, end), in parallel, for rows [begin, end) of planes that together are
+/// all rows. A task takes several planes if they are small, and some rows of one if it is large.
+/// `work` is that of a row, for StepsPerTask.
+template <typename Body>
+void ForEachRange(index_t planes, index_t rows, index_t work, const Body& body) {
+  ParallelFor(planes * rows, StepsPerTask(work), [&](index_t begin, index_t end) {
+    while (begin < end) {
+      const index_t plane = begin / rows, first = begin % rows;
+      const index_t last = std::min(rows, first + end - begin);
+      body(plane, first, last);
+      begin += last - first;
+    }
+  });
+}
+
+}  // namespace
+
+bool DepthwiseLoops::Support(const ConvolutionGeometry& g, DType dtype) {
+  const index_t kernel = g.kernel[2], stride = g.stride[2];
+  return dtype == DType::kFloat32 && g.groups > 1 && g.channels == 1 && g.image[0] == 1 &&
+         g.pad[0] == 0 && (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) &&
+         g.kernel == WindowExtents{1, kernel, kernel} && g.stride[1] == stride &&
+         g.dilate[1] == 1 && g.dilate[2] == 1;
+}
+
+DepthwiseLoops::DepthwiseLoops(const ConvolutionGeometry& geometry)
+    : g_(geometry),
+      window_{.kernel = g_.kernel[2],
+              .stride = g_.stride[2],
+              .height = g_.image[1],
+              .width = g_.image[2],
+              .out_height = g_.positions[1],
+              .out_width = g_.positions[2],
+              .pad_y = g_.pad[1],
+              .pad_x = g_.pad[2]},
+      image_size_(Volume(g_.image)),
+      positions_(Volume(g_.positions)),
+      taps_(Volume(g_.kernel)),
+      filters_(g_.groups * g_.filters),
+      weights_(filters_ * taps_) {
+  // Few groups are divided into parts, which are enough for sixteen cores. Their number depends on
+  // the shapes alone, so that the sums' order does.
+  constexpr index_t kTasks = 16, kLeastWork = index_t{1} << 14;
+  const index_t rows = g_.batch * g_.positions[1];
+  const index_t work = rows * g_.filters * WorkOfRow(g_.positions[2]);
+  parts_ = std::max<index_t>(1, std::min({kTasks / g_.groups, work / kLeastWork, rows}));
+}
+
+void DepthwiseLoops::Correlate(const float* image, const float* weight, const float* bias, bool add,
+                               float* result) const {
+  ForEachRange(g_.batch * filters_, g_.positions[1], WorkOfRow(g_.positions[2]),
+               [&](index_t plane, index_t begin, index_t end) {
+                 const index_t filter = plane % filters_;
+                 tensor_internal::DepthwiseCorrelate(
+                     window_, image + plane / g_.filters * image_size_, weight + filter * taps_,
+                     bias == nullptr ? 0.0f : bias[filter], add, begin, end,
+                     result + plane * positions_);
+               });
+}
+
+void DepthwiseLoops::Spread(const float* result, const float* weight, const float* bias, bool add,
+                            float* image) const {
+  ForEachRange(g_.batch * g_.groups, g_.image[1], g_.filters * WorkOfRow(g_.image[2]),
+               [&](index_t plane, index_t begin, index_t end) {
+                 const index_t channel = plane % g_.groups;
+                 for (index_t f = 0; f < g_.filters; ++f) {
+                   const float start = f > 0 || bias == nullptr ? 0.0f : bias[channel];
+                   tensor_internal::DepthwiseSpread(
+                       window_, result + (plane * g_.filters + f) * positions_,
+                       weight + (channel * g_.filters + f) * taps_, start, add || f > 0, begin, end,
+                       image + plane * image_size_);
+                 }
+               });
+}
+
+void DepthwiseLoops::WeightGradient(const float* image, const float* result, bool add, double* sums,
+                                    float* weight_grad) const {
+  const index_t rows = g_.batch * g_.positions[1];
+  const index_t work = rows / parts_ * g_.filters * WorkOfRow(g_.positions[2]);
+  ParallelFor(parts_ * g_.groups, StepsPerTask(work), [&](index_t begin, index_t end) {
+    for (index_t task = begin; task < end; ++task) {
+      const index_t part = task / g_.groups, group = task % g_.groups;
+      for (index_t f = group * g_.filters; f < (group + 1) * g_.filters; ++f) {
+        tensor_internal::DepthwiseWeightGradient(window_,
+                                                 {.planes = image + group * image_size_,
+                                                  .plane_stride = g_.groups * image_size_,
+                                                  .outs = result + f * positions_,
+                                                  .out_stride = filters_ * positions_},
+                                                 part * rows / parts_, (part + 1) * rows / parts_,
+                                                 sums + part * weights_ + f * taps_);
+      }
+    }
+  });
+  for (index_t i = 0; i < weights_; ++i) {
+    double sum = sums[i];
+    for (index_t part = 1; part < parts_; ++part) sum += sums[part * weights_ + i];
+    weight_grad[i] = static_cast<float>(add ? static_cast<double>(weight_grad[i]) + sum : sum);
+  }
+}
+
+}  // namespace tessera::ops_internal

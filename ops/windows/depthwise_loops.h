@@ -1,0 +1,48 @@
+#ifndef TESSERA_OPS_WINDOWS_DEPTHWISE_LOOPS_H_
+#define TESSERA_OPS_WINDOWS_DEPTHWISE_LOOPS_H_
+
+#include "tessera/base/dtype.h"
+#include "tessera/base/shape.h"
+#include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/tensor/nn/depthwise_window.h"
+
+namespace tessera::ops_internal {
+
+/// The products of ConvolutionLoops for several groups of one channel, whose planes
+/// tensor/nn/depthwise.h computes. Planes and rows of planes are distributed over threads. Results
+/// do not depend on their number.
+class DepthwiseLoops {
+ public:
+  /// Returns whether the members below compute the products: float32, several groups of one channel
+  /// each, a window of 3 x 3 or 5 x 5 taps without dilation, and one stride of 1 or 2.
+  static bool Support(const ConvolutionGeometry& geometry, DType dtype);
+
+  /// Requires: Support(geometry, kFloat32). The geometry must outlive this object.
+  explicit DepthwiseLoops(const ConvolutionGeometry& geometry);
+
+  /// These are the members of ConvolutionLoops.
+  void Correlate(const float* image, const float* weight, const float* bias, bool add,
+                 float* result) const;
+  void Spread(const float* result, const float* weight, const float* bias, bool add,
+              float* image) const;
+
+  /// Returns the number of doubles that WeightGradient needs as workspace.
+  index_t SumsOfWeightGradient() const { return parts_ * weights_; }
+  void WeightGradient(const float* image, const float* result, bool add, double* sums,
+                      float* weight_grad) const;
+
+ private:
+  /// Returns the number of elements of a cheap loop that cost as much as a row of results.
+  index_t WorkOfRow(index_t width) const { return width * taps_ / 4; }
+
+  const ConvolutionGeometry& g_;
+  const tensor_internal::DepthwiseWindow window_;
+  const index_t image_size_, positions_, taps_;
+  const index_t filters_;  ///< of all groups
+  const index_t weights_;  ///< of all filters
+  index_t parts_;          ///< into which WeightGradient divides the rows of all images
+};
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_WINDOWS_DEPTHWISE_LOOPS_H_
