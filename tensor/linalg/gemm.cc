@@ -11,14 +11,19 @@
 
 namespace tessera::tensor_internal {
 
-#define TESSERA_DECLARE_GEMM_KERNEL(isa)                                                 \
-  namespace isa {                                                                        \
-  int64_t GemmScratchFloat(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);     \
-  int64_t GemmScratchDouble(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);    \
-  void GemmFloat(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,    \
-                 const float*, int64_t, float, float*, int64_t, float*);                 \
-  void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t, \
-                  const double*, int64_t, double, double*, int64_t, double*);            \
+using Write = decltype(WrittenOperand<float>::write);
+
+#define TESSERA_DECLARE_GEMM_KERNEL(isa)                                                      \
+  namespace isa {                                                                             \
+  int64_t GemmScratchFloat(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);          \
+  int64_t GemmScratchDouble(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);         \
+  int64_t GemmWrittenScratchFloat(bool, int64_t, int64_t, int64_t, int64_t, Write);           \
+  void GemmWrittenFloat(bool, int64_t, int64_t, int64_t, float, const float*, int64_t, Write, \
+                        const void*, int64_t, float, float*, int64_t, float*);                \
+  void GemmFloat(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,         \
+                 const float*, int64_t, float, float*, int64_t, float*);                      \
+  void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,      \
+                  const double*, int64_t, double, double*, int64_t, double*);                 \
   }
 TESSERA_DECLARE_GEMM_KERNEL(gemm_baseline)
 TESSERA_DECLARE_GEMM_KERNEL(gemm_avx2)
@@ -30,9 +35,8 @@ namespace {
 // The number of multiply-adds below which a product stays on one thread. This is about 20 us of
 // work for one core, twice the cost of waking another thread.
 constexpr double kParallelMultiplyAdds = 2e6;
-// The least number of rows and columns of a block of a parallel product, unless C has fewer. It is
-// more than the few rows for which the kernel sums in another order.
-constexpr index_t kMinBlock = 24;
+// The least number of rows and columns of a block of a parallel product, unless C has fewer.
+constexpr index_t kMinBlock = kColumnsInOrder;
 
 template <typename T>
 struct Kernel {
@@ -70,6 +74,26 @@ const Kernel<T>& BestKernel() {
   return kernel;
 }
 
+struct WrittenKernel {
+  decltype(&gemm_baseline::GemmWrittenScratchFloat) scratch;
+  decltype(&gemm_baseline::GemmWrittenFloat) run;
+};
+
+const WrittenKernel& BestWrittenKernel() {
+  static const WrittenKernel kernel = []() -> WrittenKernel {
+    switch (UsedInstructionSet()) {
+      case InstructionSet::kAvx512:
+        return {gemm_avx512::GemmWrittenScratchFloat, gemm_avx512::GemmWrittenFloat};
+      case InstructionSet::kAvx2:
+        return {gemm_avx2::GemmWrittenScratchFloat, gemm_avx2::GemmWrittenFloat};
+      case InstructionSet::kBaseline:
+        break;
+    }
+    return {gemm_baseline::GemmWrittenScratchFloat, gemm_baseline::GemmWrittenFloat};
+  }();
+  return kernel;
+}
+
 // Returns the calling thread's memory for packed operands. It grows to the need of the thread's
 // products (at most a few megabytes) and is released when the thread ends.
 template <typename T>
@@ -89,13 +113,23 @@ T* PackingMemory(int64_t elements) {
   return memory.get();
 }
 
+// Runs a block of a product on the calling thread. The block's B begins at column x.
 template <typename T>
-void RunBlock(const GemmArguments<T>& g) {
+void RunBlock(GemmArguments<T> g, index_t x) {
   const Kernel<T>& kernel = BestKernel<T>();
   T* const scratch =
       PackingMemory<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
+  g.b += x * (g.transpose_b ? g.ldb : 1);
   kernel.run(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta,
              g.c, g.ldc, scratch);
+}
+
+void RunWrittenBlock(const GemmArguments<float>& g, const WrittenOperand<float>& b, index_t x) {
+  const WrittenKernel& kernel = BestWrittenKernel();
+  float* const scratch =
+      PackingMemory<float>(kernel.scratch(g.transpose_a, g.m, g.n, g.k, g.lda, b.write));
+  kernel.run(g.transpose_a, g.m, g.n, g.k, g.alpha, g.a, g.lda, b.write, b.context, x, g.beta, g.c,
+             g.ldc, scratch);
 }
 
 template <typename T>
@@ -139,10 +173,11 @@ struct BlockGrid {
   }
 };
 
-// Runs a product in blocks. The kernel sums every element over all of k in the same order in any
-// block, so the result has the same bits for any number of threads.
-template <typename T>
-void RunParallel(const GemmArguments<T>& g) {
+// Runs a product in blocks, each by run_block(arguments, x), where x is the first column of the
+// block's B. The kernel sums every element over all of k in the same order in any block, so the
+// result has the same bits for any number of threads.
+template <typename T, typename Run>
+void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0 || g.alpha == T(0)) {
     ScaleByBeta(g);
@@ -152,7 +187,7 @@ void RunParallel(const GemmArguments<T>& g) {
   const index_t rows = grid.rows;
   const index_t columns = grid.columns;
   if (rows * columns == 1) {
-    RunBlock(g);
+    run_block(g, index_t{0});
     return;
   }
   ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
@@ -163,9 +198,8 @@ void RunParallel(const GemmArguments<T>& g) {
       part.m = (i / columns + 1) * g.m / rows - y;
       part.n = (i % columns + 1) * g.n / columns - x;
       part.a += y * (g.transpose_a ? 1 : g.lda);
-      part.b += x * (g.transpose_b ? g.ldb : 1);
       part.c += y * g.ldc + x;
-      RunBlock(part);
+      run_block(part, x);
     }
   });
 }
@@ -227,10 +261,15 @@ void RunInFloat(const GemmArguments<T>& g) {
 
 }  // namespace
 
-void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments); }
-void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments); }
+void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments, RunBlock<float>); }
+void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments, RunBlock<double>); }
 void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
 void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
+
+void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b) {
+  RunParallel(arguments,
+              [&b](const GemmArguments<float>& part, index_t x) { RunWrittenBlock(part, b, x); });
+}
 
 int64_t GemmThreads(index_t m, index_t n, index_t k) {
   const BlockGrid grid(m, n, k);

@@ -55,6 +55,26 @@ void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
 
+/// A right operand B that is not stored. `write` writes rows [row, row + rows) of columns [column,
+/// column + columns), the first row to `to` and each further one `stride` elements after the one
+/// before it. Several threads call it, some for the same rows.
+template <typename T>
+struct WrittenOperand {
+  void (*write)(const void* context, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                T* to, int64_t stride);
+  const void* context;
+};
+
+/// A product whose right operand has at least this many columns sums each element in the order of
+/// k, if that operand is not transposed. Others may sum in another order.
+inline constexpr index_t kColumnsInOrder = 24;
+
+/// Runs the product with B as `b` writes it, which spares the memory for B: a thread packs at most
+/// 1 MiB of it at a time. Sums are in the order of k, and with kColumnsInOrder columns or more have
+/// the bits of the product with a stored B. Requires: no transpose_b. arguments.b and ldb are not
+/// used.
+void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b);
+
 /// Returns the number of threads that a product of these extents can use if it is called from here.
 int64_t GemmThreads(index_t m, index_t n, index_t k);
 

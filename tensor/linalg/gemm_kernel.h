@@ -393,6 +393,12 @@ struct Cut {
   int64_t Begin(int64_t i) const { return i * size + Min(i, larger); }
 };
 
+// Writes rows [row, row + rows) of columns [column, column + columns) of a B that is not stored,
+// each row `stride` elements after the one before it.
+template <typename T>
+using WriteRows = void (*)(const void* context, int64_t row, int64_t rows, int64_t column,
+                           int64_t columns, T* to, int64_t stride);
+
 template <typename T>
 struct Product {
   bool transpose_a, transpose_b;
@@ -405,6 +411,10 @@ struct Product {
   T beta;
   T* c;
   int64_t ldc;
+  // What writes B from column `first_column` on, or null if B is stored.
+  WriteRows<T> write = nullptr;
+  const void* context = nullptr;
+  int64_t first_column = 0;
 
   // Returns the packets in a row of a tile. Wide tiles have fewer rows of C, which spares the sets
   // of the first-level cache if the rows lie far apart. Two packets leave less of a remainder if n
@@ -430,7 +440,7 @@ struct Product {
   // Returns whether B is packed, which pays if enough reads follow: B is read once for every tile
   // of rows.
   bool PacksB() const {
-    if (transpose_b) return true;
+    if (transpose_b || write != nullptr) return true;
     // The rows of a near slab are whole cache lines if packets are large, and load as fast as
     // packed ones.
     if (kManyRegisters && Near(ldb) && ldb % kLanes<T> == 0) return false;
@@ -448,6 +458,10 @@ struct Product {
     if (PacksB()) columns += Min(n, kBlockColumns);
     return Max(columns * Min(k, kDepth), kRowSums<T>);
   }
+  // Returns the elements for rows of B that are written to be packed.
+  int64_t WrittenRowsSize() const {
+    return write == nullptr ? 0 : kPackedRows * RoundUp(Min(n, kBlockColumns), kLanes<T>);
+  }
 
   // Returns the transposed product, a row, of a transposed A times a column.
   Product Transposed() const {
@@ -456,7 +470,7 @@ struct Product {
   int64_t ScratchSize() const {
     // The transposed product may pack its left operand even if this one packs nothing.
     const int64_t of_row = n == 1 && transpose_a ? Transposed().PackedASize() : 0;
-    return PackedASize() + PackedBSize() + of_row;
+    return PackedASize() + PackedBSize() + WrittenRowsSize() + of_row;
   }
 
   // A slab of B as the tiles read it.
@@ -466,32 +480,41 @@ struct Product {
     int64_t columns;
   };
 
-  // Packs columns [x, x + columns) of rows [p, p + depth) of B, filled up with zeros to complete
-  // packets.
-  void PackSlab(int64_t p, int64_t depth, int64_t x, int64_t columns, T* to) const {
+  // Packs `columns` columns of `depth` rows of B, or of its stored transpose, from `from` on,
+  // filled up with zeros to complete packets.
+  void PackSlab(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to) const {
     const int64_t width = RoundUp(columns, kLanes<T>);
     if (transpose_b) {
-      PackTransposed(b + x * ldb + p, ldb, columns, depth, to, width);
+      PackTransposed(from, stride, columns, depth, to, width);
     } else {
-      PackRows(b + p * ldb + x, ldb, columns, depth, to, width);
+      PackRows(from, stride, columns, depth, to, width);
     }
     ClearColumns(columns, width, depth, to, width);
   }
 
-  void PackB(int64_t p, int64_t depth, int64_t x0, int64_t columns, T* to) const {
+  // Packs a block of B. The rows of a B that is not stored are written to `written` first.
+  void PackB(int64_t p, int64_t depth, int64_t x0, int64_t columns, T* to, T* written) const {
     const int64_t slab = SlabColumns();
     if (transpose_b) {
       for (int64_t x = 0; x < columns; x += slab) {
-        PackSlab(p, depth, x0 + x, Min(slab, columns - x), to + x * depth);
+        PackSlab(b + (x0 + x) * ldb + p, ldb, Min(slab, columns - x), depth, to + x * depth);
       }
       return;
     }
     // Rows are packed in the order in which B lies in memory.
     for (int64_t q = 0; q < depth; q += kPackedRows) {
       const int64_t rows = Min(kPackedRows, depth - q);
+      const T* from = written;
+      int64_t stride = RoundUp(columns, kLanes<T>);
+      if (write != nullptr) {
+        write(context, p + q, rows, first_column + x0, columns, written, stride);
+      } else {
+        from = b + (p + q) * ldb + x0;
+        stride = ldb;
+      }
       for (int64_t x = 0; x < columns; x += slab) {
-        const int64_t width = RoundUp(Min(slab, columns - x), kLanes<T>);
-        PackSlab(p + q, rows, x0 + x, Min(slab, columns - x), to + x * depth + q * width);
+        const int64_t taken = Min(slab, columns - x);
+        PackSlab(from + x, stride, taken, rows, to + x * depth + q * RoundUp(taken, kLanes<T>));
       }
     }
   }
@@ -535,7 +558,7 @@ struct Product {
     const int64_t slab_columns = SlabColumns();
     const int64_t last = columns % slab_columns;
     if (packed_b == nullptr && last > kLanes<T> && last % kLanes<T> != 0) {
-      PackSlab(p, depth, x0 + columns - last, last, tail);
+      PackSlab(b + p * ldb + x0 + columns - last, ldb, last, depth, tail);
     }
     for (int64_t t = 0; t < tiles.count; ++t) {
       const int64_t at = tiles.Begin(t), r = tiles.Size(t);
@@ -578,9 +601,15 @@ struct Product {
   }
 
   // Returns whether the few columns of B are copied to rows, which DotRows takes.
-  bool CopiesColumns() const { return !transpose_a && !transpose_b && DotsPay(n); }
+  bool CopiesColumns() const {
+    return write == nullptr && !transpose_a && !transpose_b && DotsPay(n);
+  }
 
   void Run(T* scratch) const {
+    if (write != nullptr) {
+      RunTiles(scratch);
+      return;
+    }
     if (!transpose_a && transpose_b && DotsPay(m)) {
       DotRows(m, n, k, a, lda, b, ldb, alpha, beta, c, ldc, int64_t{1});
       return;
@@ -611,7 +640,7 @@ struct Product {
   // of C stay in a near cache beside whole rows.
   bool ReadsWholeRows() const {
     constexpr int64_t kPastCaches = 8 << 20;
-    return m <= kFew && !transpose_b && !Near(ldb) &&
+    return write == nullptr && m <= kFew && !transpose_b && !Near(ldb) &&
            k * n * static_cast<int64_t>(sizeof(T)) > kPastCaches;
   }
 
@@ -664,11 +693,12 @@ struct Product {
     T* const packed_a = PacksA() ? scratch : nullptr;
     T* const packed_b = PacksB() ? scratch + PackedASize() : nullptr;
     T* const tail = scratch + PackedASize();
+    T* const written = tail + PackedBSize();
     for (int64_t x = 0; x < n; x += kBlockColumns) {
       const int64_t columns = Min(n - x, kBlockColumns);
       for (int64_t p = 0; p < k; p += kDepth) {
         const int64_t depth = Min(k - p, kDepth);
-        if (packed_b != nullptr) PackB(p, depth, x, columns, packed_b);
+        if (packed_b != nullptr) PackB(p, depth, x, columns, packed_b, written);
         for (int64_t y = 0; y < m; y += kBlockRows) {
           const int64_t rows = Min(m - y, kBlockRows);
           if (packed_a != nullptr) PackA(p, depth, y, rows, packed_a);
@@ -699,6 +729,49 @@ void GemmFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
                int64_t ldc, float* scratch) {
   Product<float>{transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc}.Run(
       scratch);
+}
+
+// The product by a B that `write` writes when it is packed, and the scratch memory for it.
+
+int64_t GemmWrittenScratchFloat(bool transpose_a, int64_t m, int64_t n, int64_t k, int64_t lda,
+                                WriteRows<float> write) {
+  return Product<float>{.transpose_a = transpose_a,
+                        .transpose_b = false,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .alpha = 1,
+                        .a = nullptr,
+                        .lda = lda,
+                        .b = nullptr,
+                        .ldb = n,
+                        .beta = 0,
+                        .c = nullptr,
+                        .ldc = n,
+                        .write = write}
+      .ScratchSize();
+}
+
+void GemmWrittenFloat(bool transpose_a, int64_t m, int64_t n, int64_t k, float alpha,
+                      const float* a, int64_t lda, WriteRows<float> write, const void* context,
+                      int64_t first_column, float beta, float* c, int64_t ldc, float* scratch) {
+  Product<float>{.transpose_a = transpose_a,
+                 .transpose_b = false,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .alpha = alpha,
+                 .a = a,
+                 .lda = lda,
+                 .b = nullptr,
+                 .ldb = n,
+                 .beta = beta,
+                 .c = c,
+                 .ldc = ldc,
+                 .write = write,
+                 .context = context,
+                 .first_column = first_column}
+      .Run(scratch);
 }
 
 void GemmDouble(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,

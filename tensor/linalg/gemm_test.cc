@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <tuple>
@@ -18,6 +19,7 @@ namespace {
 
 using tensor_internal::Gemm;
 using tensor_internal::GemmArguments;
+using tensor_internal::WrittenOperand;
 
 // Entries are multiples of 1/8 up to 1, so that sums of up to 2^17 products are exact in float and
 // every order of adding gives the same value.
@@ -211,6 +213,58 @@ TYPED_TEST(GemmTest, AddedBlocksOfRowsHaveTheBitsOfTheWhole) {
       Gemm(lower);
     });
     EXPECT_EQ(blocks, whole.c) << n << " columns";
+  }
+}
+
+// Shapes are around slabs, blocks of columns and depths, and blocks of threads.
+TEST(WrittenOperandTest, GivesTheBitsOfAStoredOne) {
+  std::mt19937 random(10);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+  for (const auto& [m, n, k] :
+       {std::tuple(1, 24, 1), std::tuple(4, 25, 9), std::tuple(7, 49, 300), std::tuple(64, 49, 576),
+        std::tuple(13, 769, 257), std::tuple(100, 1600, 515), std::tuple(331, 333, 256),
+        std::tuple(2, 3601, 603)}) {
+    for (const bool transpose_a : {false, true}) {
+      const float beta = transpose_a ? 0.5f : 0.0f;
+      Case<float> stored(transpose_a, false, m, n, k, 3, 0.75f, beta, random);
+      for (auto* operand : {&stored.a, &stored.b, &stored.c}) {
+        for (float& value : *operand) value = uniform(random);
+      }
+      const std::vector<float> old = stored.c;
+      Gemm(stored.g);
+      const WrittenOperand<float> b = {
+          [](const void* context, int64_t row, int64_t rows, int64_t column, int64_t columns,
+             float* to, int64_t stride) {
+            const auto& g = *static_cast<const GemmArguments<float>*>(context);
+            for (int64_t i = 0; i < rows; ++i) {
+              std::copy_n(g.b + (row + i) * g.ldb + column, columns, to + i * stride);
+            }
+          },
+          &stored.g};
+      for (const int threads : {1, 2, 7}) {
+        std::vector<float> c = old;
+        GemmArguments<float> written = stored.g;
+        written.b = nullptr;
+        written.c = c.data();
+        tbb::task_arena(threads).execute([&] { Gemm(written, b); });
+        EXPECT_EQ(c, stored.c) << m << " x " << n << " x " << k << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(WrittenOperandTest, IsNotReadIfAlphaIsZeroOrKIsZero) {
+  const WrittenOperand<float> b = {
+      [](const void*, int64_t, int64_t, int64_t, int64_t, float*, int64_t) { FAIL() << "written"; },
+      nullptr};
+  std::mt19937 random(11);
+  for (const index_t k : {0, 5}) {
+    Case<float> product(false, false, 3, 30, k, 0, k == 0 ? 1.0f : 0.0f, 0.5f, random);
+    std::vector<float> expected = product.c;
+    for (float& value : expected) value *= 0.5f;
+    Gemm(product.g, b);
+    EXPECT_EQ(product.c, expected) << k;
   }
 }
 
