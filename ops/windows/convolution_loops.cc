@@ -17,6 +17,7 @@ namespace {
 
 using base_internal::At;
 using tensor_internal::Gemm;
+using tensor_internal::kColumnsInOrder;
 using tensor_internal::PlaneWindow;
 
 /// The bytes of unpacked windows that a tile aims at, which a core's cache holds, and those that it
@@ -26,6 +27,12 @@ constexpr index_t kMaxTileBytes = index_t{32} << 20;
 
 /// The fewest positions or rows of a tile, if there are as many: a product of fewer is slow.
 constexpr index_t kMinTile = 64;
+
+/// Images of fewer positions share a product of about that many columns, whose results take no more
+/// than that many elements.
+constexpr index_t kFewPositions = 128;
+constexpr index_t kSharedColumns = 256;
+constexpr index_t kSharedResults = index_t{1} << 17;
 
 /// Bytes of all tasks' sums of weight gradients, above which there are fewer tasks.
 constexpr index_t kMaxSumBytes = index_t{256} << 20;
@@ -174,6 +181,12 @@ class Products {
     if (one_channel_) return CorrelateChannels(image, weight, bias, add, result);
     const Tiling tiling = PositionTiling();
     const index_t block = RowsOfBlock(tiling.LargestSize());
+    if constexpr (std::is_same_v<A, float>) {
+      if (PacksFromImages(tiling, block)) {
+        return CorrelateFromImages(static_cast<const A*>(image), static_cast<const A*>(weight),
+                                   static_cast<const A*>(bias), add, static_cast<A*>(result));
+      }
+    }
     // 16-bit images are converted once for all their tiles.
     const index_t parts = direct_ ? tiling.count : 1;
     const index_t tasks = g_.batch * g_.groups * parts;
@@ -532,6 +545,24 @@ class Products {
     std::fill_n(begin + (last - first) * width, (tile.line_end - last) * width, A(0));
   }
 
+  /// Writes positions [begin, end) of a row of the unpacked image.
+  void UnpackRange(const A* plane, const WindowExtents& offset, index_t begin, index_t end,
+                   A* to) const {
+    const index_t width = g_.positions[2], last = end / width, x_end = end % width;
+    index_t first = begin / width;
+    const index_t x_begin = begin % width;
+    if (first == last) return UnpackRow(plane, offset, {first, first + 1, x_begin, x_end}, to);
+    if (x_begin > 0) {
+      UnpackRow(plane, offset, {first, first + 1, x_begin, width}, to);
+      to += width - x_begin;
+      ++first;
+    }
+    if (first < last) UnpackRow(plane, offset, {first, last, 0, width}, to);
+    if (x_end > 0) {
+      UnpackRow(plane, offset, {last, last + 1, 0, x_end}, to + (last - first) * width);
+    }
+  }
+
   /// Adds a row of the unpacked image to the plane that it came from.
   void PackRow(const A* from, const WindowExtents& offset, const Tile& tile, A* plane) const {
     RunLoop([=, this]() TESSERA_LOOP_BODY {
@@ -601,6 +632,107 @@ class Products {
                     });
       }
     }
+  }
+
+  /// Returns whether Correlate needs no memory for columns. The products of its tiles, if they have
+  /// all rows and enough columns, sum in the same order as those of whole images.
+  bool PacksFromImages(const Tiling& tiling, index_t block) const {
+    return direct_ && !pointwise_ && rows_ <= block &&
+           tiling[tiling.count - 1].size() >= kColumnsInOrder;
+  }
+
+  /// The unpacked images of a group, side by side.
+  struct ImageColumns {
+    const Products* products;
+    const A* image;                ///< the group's planes of the first image
+    const WindowExtents* offsets;  ///< TapOffset of every tap
+
+    /// Writes some rows and columns, for products that pack them.
+    static void Write(const void* context, index_t row, index_t rows, index_t column,
+                      index_t columns, A* to, index_t stride) {
+      const ImageColumns& all = *static_cast<const ImageColumns*>(context);
+      const Products& p = *all.products;
+      const index_t image_stride = p.g_.groups * p.g_.channels * p.image_size_;
+      const index_t end = column + columns;
+      index_t channel = row / p.taps_, tap = row % p.taps_;
+      for (index_t i = 0; i < rows; ++i) {
+        for (index_t at = column; at < end;) {
+          const index_t n = at / p.positions_, first = at - n * p.positions_;
+          const index_t last = std::min(p.positions_, first + end - at);
+          p.UnpackRange(all.image + n * image_stride + channel * p.image_size_, all.offsets[tap],
+                        first, last, to + i * stride + at - column);
+          at += last - first;
+        }
+        if (++tap == p.taps_) {
+          tap = 0;
+          ++channel;
+        }
+      }
+    }
+  };
+
+  /// Correlate by products that pack their columns from the images.
+  void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add,
+                           A* result) const {
+    const index_t most = std::min({g_.batch, (kSharedColumns + positions_ - 1) / positions_,
+                                   kSharedResults / (g_.filters * positions_)});
+    const index_t shared = positions_ < kFewPositions ? std::max<index_t>(1, most) : 1;
+    const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
+    Slots slots(tasks, g_.filters * rows_ * shared * positions_);
+    // Large products use all threads themselves, one after the other.
+    if (tensor_internal::ProductsPerTask(g_.filters, shared * positions_, rows_, tasks) >= tasks) {
+      slots.count = 1;
+    }
+    Arrays<A> slot;
+    slot.Reserve(shared > 1 ? g_.filters * shared * positions_ : 0);
+    const index_t scratch = slot.Reserve(0);
+    Arrays<A> arrays;
+    arrays.Reserve(slots.count * scratch);
+    if (!arrays.Allocate(memory_)) return;
+    std::vector<WindowExtents> offsets;
+    for (index_t tap = 0; tap < taps_; ++tap) offsets.push_back(TapOffset(tap));
+    slots.Run([&](index_t s, index_t task) {
+      const index_t chunk = task / g_.groups, group = task % g_.groups;
+      const index_t first = chunk * g_.batch / chunks, last = (chunk + 1) * g_.batch / chunks;
+      const index_t first_plane = first * g_.groups + group, images = last - first;
+      const ImageColumns columns = {this, image + first_plane * g_.channels * image_size_,
+                                    offsets.data()};
+      // The results of several images are computed side by side, and moved then.
+      A* const out = result + first_plane * g_.filters * positions_;
+      A* const shared_out = images > 1 ? arrays.At(s * scratch) : out;
+      const auto for_each_result = [&](const auto& body) {
+        ParallelFor(g_.filters, StepsPerTask(images * positions_), [&](index_t begin, index_t end) {
+          for (index_t f = begin; f < end; ++f) {
+            for (index_t n = 0; n < images; ++n) {
+              body(f, out + (n * g_.groups * g_.filters + f) * positions_,
+                   shared_out + (f * images + n) * positions_);
+            }
+          }
+        });
+      };
+      if (images > 1 && add) {
+        for_each_result([&](index_t, const A* from, A* to) { std::copy_n(from, positions_, to); });
+      }
+      Gemm({.transpose_a = false,
+            .transpose_b = false,
+            .m = g_.filters,
+            .n = images * positions_,
+            .k = rows_,
+            .alpha = 1,
+            .a = weight + group * g_.filters * rows_,
+            .lda = std::max<index_t>(1, rows_),
+            .b = nullptr,
+            .ldb = 0,
+            .beta = static_cast<A>(add ? 1 : 0),
+            .c = shared_out,
+            .ldc = images * positions_},
+           {ImageColumns::Write, &columns});
+      if (images == 1 && bias == nullptr) return;
+      for_each_result([&](index_t f, A* to, const A* from) {
+        if (images > 1) std::copy_n(from, positions_, to);
+        if (bias != nullptr) AddTo(positions_, bias[group * g_.filters + f], to);
+      });
+    });
   }
 
   Tile AllPositions() const { return {0, g_.positions[0] * g_.positions[1], 0, g_.positions[2]}; }

@@ -57,7 +57,8 @@ void Gemm(const GemmArguments<bfloat16_t>& arguments);
 
 /// A right operand B that is not stored. `write` writes rows [row, row + rows) of columns [column,
 /// column + columns), the first row to `to` and each further one `stride` elements after the one
-/// before it. Several threads call it, some for the same rows.
+/// before it. Several threads call it, some for the same rows. It must not run a parallel loop: its
+/// thread could begin another product in the memory of this one.
 template <typename T>
 struct WrittenOperand {
   void (*write)(const void* context, int64_t row, int64_t rows, int64_t column, int64_t columns,

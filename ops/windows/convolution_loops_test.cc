@@ -1,0 +1,156 @@
+#include "tessera/ops/windows/convolution_loops.h"
+
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/ops/operator.h"
+#include "tessera/ops/windows/window_parameters.h"
+#include "tessera/resource/resource.h"
+#include "tessera/tensor/linalg/gemm.h"
+
+namespace tessera::ops_internal {
+namespace {
+
+/// Workspace that tells its size.
+class Workspace final : public Resource {
+ public:
+  ResourceRequest request() const override { return {}; }
+  Device device() const override { return Device(); }
+  void* GetSpaceBytes(int64_t size_bytes) override {
+    size_bytes_ = size_bytes;
+    if (size_bytes == 0) return nullptr;
+    constexpr size_t kAlignment = 64;
+    size_t space = static_cast<size_t>(size_bytes) + kAlignment;
+    memory_.assign(space, 0);
+    void* data = memory_.data();
+    return std::align(kAlignment, static_cast<size_t>(size_bytes), data, space);
+  }
+  PhiloxState* GetRandomState() override { return nullptr; }
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  int64_t size_bytes_ = 0;
+  std::vector<char> memory_;
+};
+
+struct Case {
+  std::string name;
+  ConvolutionGeometry g;
+  bool shares_products = false;  ///< whether several images share a product
+};
+
+/// Returns the geometry of two-dimensional images and square kernels.
+ConvolutionGeometry Geometry(index_t batch, index_t groups, index_t channels, index_t filters,
+                             index_t height, index_t width, index_t kernel, index_t stride,
+                             index_t dilate, index_t pad) {
+  ConvolutionGeometry g = {.batch = batch,
+                           .groups = groups,
+                           .channels = channels,
+                           .filters = filters,
+                           .image = {1, height, width},
+                           .kernel = {1, kernel, kernel},
+                           .stride = {1, stride, stride},
+                           .dilate = {1, dilate, dilate},
+                           .pad = {0, pad, pad}};
+  for (size_t d = 0; d < 3; ++d) {
+    g.positions[d] =
+        (g.image[d] + 2 * g.pad[d] - (g.kernel[d] - 1) * g.dilate[d] - 1) / g.stride[d] + 1;
+  }
+  return g;
+}
+
+std::vector<float> Random(index_t size, std::mt19937* random) {
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<size_t>(size));
+  for (float& value : values) value = uniform(*random);
+  return values;
+}
+
+/// Images share a product if they have fewer than 128 positions.
+TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
+  const Case cases[] = {
+      {"same_padding", Geometry(1, 1, 16, 24, 28, 30, 3, 1, 1, 1)},
+      {"blocks_of_columns_and_depth", Geometry(1, 1, 29, 20, 41, 43, 3, 1, 1, 1)},
+      {"strided", Geometry(2, 1, 3, 64, 61, 57, 7, 2, 1, 3)},
+      {"strided_1x1", Geometry(2, 1, 40, 20, 15, 13, 1, 2, 1, 0), true},
+      {"without_padding", Geometry(2, 1, 5, 7, 19, 21, 5, 1, 1, 0)},
+      {"dilated", Geometry(1, 1, 6, 9, 23, 17, 3, 1, 2, 2)},
+      {"padding_wider_than_the_kernel", Geometry(1, 1, 4, 5, 9, 7, 3, 2, 1, 5)},
+      {"grouped", Geometry(2, 4, 6, 8, 14, 14, 3, 1, 1, 1)},
+      {"images_that_share_a_product", Geometry(8, 1, 70, 60, 7, 7, 3, 1, 1, 1), true},
+      {"images_that_share_a_product_of_groups", Geometry(5, 2, 9, 11, 5, 6, 3, 1, 1, 1), true},
+      {"three_dimensions",
+       {.batch = 2,
+        .groups = 1,
+        .channels = 3,
+        .filters = 5,
+        .image = {4, 9, 8},
+        .positions = {2, 9, 5},
+        .kernel = {3, 3, 2},
+        .stride = {2, 1, 2},
+        .dilate = {1, 1, 1},
+        .pad = {1, 1, 1}},
+       true},
+  };
+  std::mt19937 random(1);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const ConvolutionGeometry& g = c.g;
+    const index_t positions = Volume(g.positions), image_size = Volume(g.image);
+    const index_t rows = g.channels * Volume(g.kernel);
+    const std::vector<float> image = Random(g.batch * g.groups * g.channels * image_size, &random);
+    const std::vector<float> weight = Random(g.groups * g.filters * rows, &random);
+    const std::vector<float> bias = Random(g.groups * g.filters, &random);
+    const std::vector<float> old = Random(g.batch * g.groups * g.filters * positions, &random);
+    std::vector<float> columns(static_cast<size_t>(g.batch * g.groups * rows * positions));
+    ConvolutionLoops loops(g, DType::kFloat32);
+    loops.Unpack(image.data(), kWriteTo, columns.data());
+    for (const bool add : {false, true}) {
+      std::vector<float> expected = old;
+      for (index_t i = 0; i < g.batch * g.groups; ++i) {
+        float* const out = expected.data() + i * g.filters * positions;
+        tensor_internal::Gemm({.transpose_a = false,
+                               .transpose_b = false,
+                               .m = g.filters,
+                               .n = positions,
+                               .k = rows,
+                               .alpha = 1.0f,
+                               .a = weight.data() + i % g.groups * g.filters * rows,
+                               .lda = rows,
+                               .b = columns.data() + i * rows * positions,
+                               .ldb = positions,
+                               .beta = add ? 1.0f : 0.0f,
+                               .c = out,
+                               .ldc = positions});
+        for (index_t j = 0; j < g.filters * positions; ++j) {
+          out[j] += bias[static_cast<size_t>(i % g.groups * g.filters + j / positions)];
+        }
+      }
+      const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+      for (const int threads : {1, 2, 7}) {
+        std::vector<float> actual = old;
+        Workspace workspace;
+        tbb::task_arena(threads).execute([&] {
+          loops.Run(&workspace, [&] {
+            loops.Correlate(image.data(), weight.data(), bias.data(), add ? kAddTo : kWriteTo,
+                            actual.data());
+          });
+        });
+        EXPECT_EQ(actual, expected) << add << ", " << threads << " threads";
+        EXPECT_LE(workspace.size_bytes(), c.shares_products ? 512 * 1024 : 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::ops_internal
