@@ -447,13 +447,17 @@ class Products {
   }
   index_t Begin(const Tile& tile) const { return tile.line_begin * g_.positions[2] + tile.x_begin; }
 
-  /// The place of a tap: its coordinate at position o is o * stride + offset.
-  WindowExtents TapOffset(index_t tap) const {
+  /// The coordinates of a tap in the kernel.
+  WindowExtents TapAt(index_t tap) const {
     const index_t x = tap % g_.kernel[2], rest = tap / g_.kernel[2];
-    const index_t y = rest % g_.kernel[1], z = rest / g_.kernel[1];
-    return {z * g_.dilate[0] - g_.pad[0], y * g_.dilate[1] - g_.pad[1],
-            x * g_.dilate[2] - g_.pad[2]};
+    return {rest / g_.kernel[1], rest % g_.kernel[1], x};
   }
+  /// The place of a tap: its coordinate at position o is o * stride + offset.
+  WindowExtents OffsetOf(const WindowExtents& tap) const {
+    return {tap[0] * g_.dilate[0] - g_.pad[0], tap[1] * g_.dilate[1] - g_.pad[1],
+            tap[2] * g_.dilate[2] - g_.pad[2]};
+  }
+  WindowExtents TapOffset(index_t tap) const { return OffsetOf(TapAt(tap)); }
 
   /// Calls visit(i, o, n) for the runs of positions of the tile at which a tap lies in the image: n
   /// elements from position o on, counted from the tile's first, and from the plane's element i on,
@@ -644,8 +648,7 @@ class Products {
   /// The unpacked images of a group, side by side.
   struct ImageColumns {
     const Products* products;
-    const A* image;                ///< the group's planes of the first image
-    const WindowExtents* offsets;  ///< TapOffset of every tap
+    const A* image;  ///< the group's planes of the first image
 
     /// Writes some rows and columns, for products that pack them.
     static void Write(const void* context, index_t row, index_t rows, index_t column,
@@ -653,20 +656,25 @@ class Products {
       const ImageColumns& all = *static_cast<const ImageColumns*>(context);
       const Products& p = *all.products;
       const index_t image_stride = p.g_.groups * p.g_.channels * p.image_size_;
+      const WindowExtents& kernel = p.g_.kernel;
       const index_t end = column + columns;
-      index_t channel = row / p.taps_, tap = row % p.taps_;
+      const A* plane = all.image + row / p.taps_ * p.image_size_;
+      WindowExtents tap = p.TapAt(row % p.taps_);
       for (index_t i = 0; i < rows; ++i) {
         for (index_t at = column; at < end;) {
           const index_t n = at / p.positions_, first = at - n * p.positions_;
           const index_t last = std::min(p.positions_, first + end - at);
-          p.UnpackRange(all.image + n * image_stride + channel * p.image_size_, all.offsets[tap],
-                        first, last, to + i * stride + at - column);
+          p.UnpackRange(plane + n * image_stride, p.OffsetOf(tap), first, last,
+                        to + i * stride + at - column);
           at += last - first;
         }
-        if (++tap == p.taps_) {
-          tap = 0;
-          ++channel;
-        }
+        if (++tap[2] < kernel[2]) continue;
+        tap[2] = 0;
+        if (++tap[1] < kernel[1]) continue;
+        tap[1] = 0;
+        if (++tap[0] < kernel[0]) continue;
+        tap[0] = 0;
+        plane += p.image_size_;
       }
     }
   };
@@ -689,14 +697,11 @@ class Products {
     Arrays<A> arrays;
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
-    std::vector<WindowExtents> offsets;
-    for (index_t tap = 0; tap < taps_; ++tap) offsets.push_back(TapOffset(tap));
     slots.Run([&](index_t s, index_t task) {
       const index_t chunk = task / g_.groups, group = task % g_.groups;
       const index_t first = chunk * g_.batch / chunks, last = (chunk + 1) * g_.batch / chunks;
       const index_t first_plane = first * g_.groups + group, images = last - first;
-      const ImageColumns columns = {this, image + first_plane * g_.channels * image_size_,
-                                    offsets.data()};
+      const ImageColumns columns = {this, image + first_plane * g_.channels * image_size_};
       // The results of several images are computed side by side, and moved then.
       A* const out = result + first_plane * g_.filters * positions_;
       A* const shared_out = images > 1 ? arrays.At(s * scratch) : out;
