@@ -638,10 +638,20 @@ class Products {
     }
   }
 
-  /// Returns whether Correlate needs no memory for columns. The products of its tiles, if they have
-  /// all rows and enough columns, sum in the same order as those of whole images.
+  /// Returns the number of images that share a product of Correlate. A product of few columns would
+  /// read the weights for each image, and leave packets unfilled.
+  index_t SharedImages() const {
+    if (positions_ >= kFewPositions) return 1;
+    const index_t most = std::min((kSharedColumns + positions_ - 1) / positions_,
+                                  kSharedResults / (g_.filters * positions_));
+    return std::clamp<index_t>(most, 1, g_.batch);
+  }
+
+  /// Returns whether Correlate needs no memory for columns, or has images share a product. Its
+  /// products then sum in the same order as those of the tiles, which have all rows and enough
+  /// columns.
   bool PacksFromImages(const Tiling& tiling, index_t block) const {
-    return direct_ && !pointwise_ && rows_ <= block &&
+    return direct_ && (pointwise_ ? SharedImages() > 1 : rows_ <= block) &&
            tiling[tiling.count - 1].size() >= kColumnsInOrder;
   }
 
@@ -682,9 +692,7 @@ class Products {
   /// Correlate by products that pack their columns from the images.
   void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add,
                            A* result) const {
-    const index_t most = std::min({g_.batch, (kSharedColumns + positions_ - 1) / positions_,
-                                   kSharedResults / (g_.filters * positions_)});
-    const index_t shared = positions_ < kFewPositions ? std::max<index_t>(1, most) : 1;
+    const index_t shared = SharedImages();
     const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
     Slots slots(tasks, g_.filters * rows_ * shared * positions_);
     // Large products use all threads themselves, one after the other.

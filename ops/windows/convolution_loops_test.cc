@@ -82,6 +82,8 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
       {"blocks_of_columns_and_depth", Geometry(1, 1, 29, 20, 41, 43, 3, 1, 1, 1)},
       {"strided", Geometry(2, 1, 3, 64, 61, 57, 7, 2, 1, 3)},
       {"strided_1x1", Geometry(2, 1, 40, 20, 15, 13, 1, 2, 1, 0), true},
+      {"images_of_16_positions", Geometry(9, 1, 20, 30, 4, 4, 3, 1, 1, 1), true},
+      {"pointwise", Geometry(7, 1, 300, 30, 5, 6, 1, 1, 1, 0), true},
       {"without_padding", Geometry(2, 1, 5, 7, 19, 21, 5, 1, 1, 0)},
       {"dilated", Geometry(1, 1, 6, 9, 23, 17, 3, 1, 2, 2)},
       {"padding_wider_than_the_kernel", Geometry(1, 1, 4, 5, 9, 7, 3, 2, 1, 5)},

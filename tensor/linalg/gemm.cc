@@ -35,8 +35,10 @@ namespace {
 // The number of multiply-adds below which a product stays on one thread. This is about 20 us of
 // work for one core, twice the cost of waking another thread.
 constexpr double kParallelMultiplyAdds = 2e6;
-// The least number of rows and columns of a block of a parallel product, unless C has fewer.
-constexpr index_t kMinBlock = kColumnsInOrder;
+// The least number of rows and columns of a block of a parallel product, unless C has fewer. It is
+// more than the few rows for which the kernel sums in another order.
+constexpr index_t kMinBlock = 24;
+static_assert(kMinBlock >= kColumnsInOrder);
 
 template <typename T>
 struct Kernel {

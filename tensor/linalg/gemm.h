@@ -68,7 +68,7 @@ struct WrittenOperand {
 
 /// A product whose right operand has at least this many columns sums each element in the order of
 /// k, if that operand is not transposed. Others may sum in another order.
-inline constexpr index_t kColumnsInOrder = 24;
+inline constexpr index_t kColumnsInOrder = 13;
 
 /// Runs the product with B as `b` writes it, which spares the memory for B: a thread packs at most
 /// 1 MiB of it at a time. Sums are in the order of k, and with kColumnsInOrder columns or more have
