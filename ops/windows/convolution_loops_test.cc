@@ -154,5 +154,35 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
   }
 }
 
+// Rows of two planes are several tasks of every product.
+TEST(ConvolutionLoopsTest, DepthwiseBitsDoNotDependOnTheNumberOfThreads) {
+  std::mt19937 random(2);
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+  for (const index_t stride : {1, 2}) {
+    const ConvolutionGeometry g = Geometry(2, 2, 1, 2, 150, 141, 5, stride, 1, 2);
+    const std::vector<float> image = Random(g.batch * g.groups * Volume(g.image), &random);
+    const std::vector<float> result =
+        Random(g.batch * g.groups * g.filters * Volume(g.positions), &random);
+    const std::vector<float> weight = Random(g.groups * g.filters * Volume(g.kernel), &random);
+    ConvolutionLoops loops(g, DType::kFloat32);
+    const auto run = [&](int threads) {
+      std::vector<std::vector<float>> outs = {result, image, weight};
+      Workspace workspace;
+      tbb::task_arena(threads).execute([&] {
+        loops.Run(&workspace, [&] {
+          loops.Correlate(image.data(), weight.data(), nullptr, kAddTo, outs[0].data());
+          loops.Spread(result.data(), weight.data(), nullptr, kAddTo, outs[1].data());
+          loops.WeightGradient(image.data(), result.data(), kAddTo, outs[2].data());
+        });
+      });
+      return outs;
+    };
+    const auto expected = run(1);
+    EXPECT_NE(expected[0], result);
+    EXPECT_EQ(run(2), expected) << stride;
+    EXPECT_EQ(run(7), expected) << stride;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::ops_internal
