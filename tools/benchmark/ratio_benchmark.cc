@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -23,6 +24,16 @@ constexpr size_t kMinTurns = 9;
 std::vector<Case>& Cases() {
   static auto* const cases = new std::vector<Case>();
   return *cases;
+}
+
+struct RegisteredMean {
+  Mean mean;
+  std::regex cases;
+};
+
+std::vector<RegisteredMean>& Means() {
+  static auto* const means = new std::vector<RegisteredMean>();
+  return *means;
 }
 
 double Median(std::vector<double> values) {
@@ -111,7 +122,7 @@ struct Measurement {
 };
 
 struct Row {
-  std::string name;
+  std::string name, of, peer_name;  // `of` is the case
   double ours, peer, ratio, bound, published;
 };
 
@@ -169,7 +180,26 @@ struct Session {
       const auto found = turns.find(&c);
       if (found != turns.end()) AddRows(c, found->second, &rows);
     }
+    AddMeans(&rows);
     return rows;
+  }
+
+  static void AddMeans(std::vector<Row>* rows) {
+    std::vector<Row> means;
+    for (const auto& [mean, cases] : Means()) {
+      double count = 0, ours = 0, peer = 0, ratio = 0;  // sums of logarithms
+      for (const Row& row : *rows) {
+        if (row.peer_name != mean.peer || !std::regex_search(row.of, cases)) continue;
+        ++count;
+        ours += std::log(row.ours);
+        peer += std::log(row.peer);
+        ratio += std::log(row.ratio);
+      }
+      if (count == 0) continue;
+      means.push_back({mean.name, mean.name, mean.peer, std::exp(ours / count),
+                       std::exp(peer / count), std::exp(ratio / count), mean.at_least, 0});
+    }
+    rows->insert(rows->end(), means.begin(), means.end());
   }
 
   double Least(const Bound& bound) const {
@@ -183,8 +213,8 @@ struct Session {
     const size_t lines = c.bounds.size() + (c.limit_seconds > 0 ? 1 : 0);
     const auto add = [&](const std::string& peer_name, double peer, double ratio, double bound,
                          double published = 0) {
-      rows->push_back(
-          {lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound, published});
+      rows->push_back({lines > 1 ? c.name + ":" + peer_name : c.name, c.name, peer_name, ours, peer,
+                       ratio, bound, published});
     };
     for (const Bound& bound : c.bounds) {
       std::vector<double> peer_seconds, ratios;
@@ -273,6 +303,8 @@ bool Report(const std::vector<Row>& rows) {
 }  // namespace
 
 void AddCase(Case c) { Cases().push_back(std::move(c)); }
+
+void AddMean(const Mean& mean) { Means().push_back({mean, std::regex(mean.cases)}); }
 
 int RunAll(int argc, char** argv, BoundsFor bounds) {
   bool check = false;

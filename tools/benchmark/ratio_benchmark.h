@@ -86,11 +86,26 @@ struct Case {
   std::function<Variants()> make = nullptr;
 };
 
+/// A bound on several cases together: "the geometric mean of their ratios beside that peer is at
+/// least `at_least`". Of the cases, those count that have run and have a bound on the peer.
+struct Mean {
+  std::string name;
+  /// A regular expression: cases whose name holds a match.
+  std::string cases;
+  std::string peer;
+  double at_least = 1.0;
+};
+
 /// Which of a bound's two numbers a run is judged by.
 enum class BoundsFor { kAvx512, kAvx2 };
 
 /// Registers a case; they run in this order.
 void AddCase(Case c);
+
+/// Registers a line of the table behind those of the cases: the geometric means of their times and
+/// of their ratios. A mean over no case has no line. Throws std::regex_error for a wrong
+/// expression.
+void AddMean(const Mean& mean);
 
 /// Runs what the flags pick and prints for each bound `ratio CASE OURS PEER RATIO BOUND ok|short
 /// [published X]`, times being medians of at least nine turns and RATIO the median of each turn's

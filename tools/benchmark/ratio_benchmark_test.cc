@@ -79,6 +79,19 @@ class RatioBenchmarkTest : public testing::Test {
                              return 1e-3 * static_cast<double>(count);
                            })}};
              }});
+    AddMean({.name = "mean_of_fixed", .cases = "^fixed_", .peer = "process", .at_least = 4});
+    AddMean({.name = "mean_of_none", .cases = "^fixed_", .peer = "eager"});
+    for (const double seconds : {4e-3, 16e-3, 32e-3}) {
+      AddCase({.name = "fixed_" + std::to_string(seconds),
+               .bounds = {{.peer = "process", .at_least = 1}},
+               .make = [seconds] {
+                 const auto takes = [](double each) {
+                   return [each](int64_t count) { return each * static_cast<double>(count); };
+                 };
+                 return Variants{.all = {Variant::Timed("ours", takes(2e-3)),
+                                         Variant::Timed("process", takes(seconds))}};
+               }});
+    }
     AddCase({.name = "wrong", .make = [] {
                Variants variants = ThreeVariants();
                variants.results_agree = [] { return false; };
@@ -146,6 +159,24 @@ TEST_F(RatioBenchmarkTest, AVariantMayTakeItsOwnTime) {
   ASSERT_EQ(outcome.ratios.size(), 1u);
   EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex(std::string("ratio elsewhere +") + kTime +
                                                        " +1ms +[0-9.]+ +2.00 ok"));
+}
+
+TEST_F(RatioBenchmarkTest, MeansAreGeometricAndOverTheCasesThatRan) {
+  // The cube root of 2 * 8 * 16 is 6.35.
+  Outcome outcome = RunWith({"--filter=^fixed_", "--check"});
+  EXPECT_EQ(outcome.status, 0);
+  ASSERT_EQ(outcome.ratios.size(), 4u);
+  EXPECT_THAT(outcome.ratios[3],
+              testing::MatchesRegex("ratio mean_of_fixed +2ms +12.7ms +6.35 +4.00 ok"));
+  // The square root of 2 * 16 is 5.66, and 2 alone is short.
+  outcome = RunWith({"--filter=^fixed_0.0(04|32)", "--check"});
+  ASSERT_EQ(outcome.ratios.size(), 3u);
+  EXPECT_THAT(outcome.ratios[2], testing::EndsWith(" 5.66   4.00 ok"));
+  outcome = RunWith({"--filter=^fixed_0.004", "--check"});
+  EXPECT_EQ(outcome.status, 1);
+  ASSERT_EQ(outcome.ratios.size(), 2u);
+  EXPECT_THAT(outcome.ratios[1], testing::EndsWith(" 2.00   4.00 short"));
+  EXPECT_THAT(RunWith({"--filter=reached"}).ratios, testing::SizeIs(1));
 }
 
 TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {
