@@ -1,131 +1,144 @@
-// FullyConnected and Convolution in the sizes of the digits networks (examples/digits, batch 32),
-// each beside the bare matrix products that it consists of. `flops` counts two for a multiply-add.
-// Operators that move about as much memory as they compute, beside a copy of as many bytes (`bytes`
-// counts what is read and what is written). Results are checked against the operators' references.
+// Operators called directly, without engine and graph, beside three kinds of peers.
+//
+// Names with a slash after a family, such as reduction/sum_axis1, are calls beside PyTorch and
+// MXNet 1.9.1 (peer_cases.cc). A peer runs in two processes of its own (operator_peer.py): one with
+// a single thread, one with as many as the machine has. The faster of the two is timed in turns
+// with ours, so that a ratio is that of the peer's best. Without a peer there are no such cases.
+//
+// The others are FullyConnected and Convolution in the sizes of the digits networks
+// (examples/digits, batch 32), each beside the bare matrix products that it consists of, and
+// operators that move about as much memory as they compute, beside a copy of as many bytes. Their
+// results are checked against the operators' references.
+//
+// `flops` counts two for a multiply-add, `bytes` what is read and what is written.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
-#include <random>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
-#include "tessera/base/error.h"
-#include "tessera/ops/registry.h"
-#include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/benchmark/layer.h"
+#include "tessera/ops/benchmark/peer_cases.h"
 #include "tessera/tensor/tensor.h"
+#include "tessera/tools/benchmark/peer_process.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
-namespace tessera {
+namespace tessera::ops_benchmark {
 namespace {
 
 using benchmarking::AddCase;
+using benchmarking::Bound;
+using benchmarking::PeerProcess;
+using benchmarking::Variant;
 using benchmarking::Variants;
-using ops_testing::OperatorRow;
-using ops_testing::Values;
 
-/// Workspace that grows once and is then reused, as the engine's is.
-class GrowingWorkspace final : public Resource {
- public:
-  ResourceRequest request() const override { return {}; }
-  Device device() const override { return Device::Cpu(); }
-  void* GetSpaceBytes(int64_t size_bytes) override {
-    const Shape<1> floats = Shape1((size_bytes + 3) / 4);
-    if (space_.shape_[0] < floats[0]) space_.Resize(floats);
-    return space_.dptr_;
-  }
-  PhiloxState* GetRandomState() override {
-    throw FailedPrecondition("GrowingWorkspace: no random numbers here");
-  }
+// Sums in float32 differ in their last digits, and random numbers' means by a thousandth.
+constexpr double kTolerance = 0.005;
 
- private:
-  TensorContainer<cpu, 1, float> space_;
+/// Another library, in a process for each number of threads.
+struct Peer {
+  std::string name;
+  std::vector<std::shared_ptr<PeerProcess>> processes;
 };
 
-/// One operator with float32 arrays for a forward and a backward call.
-class Layer {
- public:
-  /// The inputs' elements are in [low, low + 2).
-  Layer(const std::string& name, const ParameterMap& parameters, std::vector<TShape> in_shape,
-        float low = -1)
-      : name_(name),
-        parameters_(parameters),
-        low_(low),
-        property_(OperatorRegistry::Get().Create(name, parameters)) {
-    std::vector<TShape> out_shape(property_->ListOutputs().size());
-    property_->InferShape(&in_shape, &out_shape);
-    const std::vector<DType> types(in_shape.size(), DType::kFloat32);
-    operator_ = property_->CreateOperator(Device::Cpu(), in_shape, types);
-    for (const TShape& shape : in_shape) {
-      in_.push_back(Array(shape));
-      in_grad_.push_back(Array(shape));
-    }
-    for (const TShape& shape : out_shape) {
-      out_.push_back(Array(shape));
-      out_grad_.push_back(Array(shape));
-    }
-    forward_req_.assign(out_.size(), kWriteTo);
-    forward_req_.resize(out_.size() + property_->MutatedInputs().size(), kNullOp);
-    backward_req_.assign(in_.size(), kWriteTo);
+/// Starts the peers. One that is missing is named on stderr and left out.
+std::vector<Peer> StartPeers() {
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<Peer> peers;
+  for (const std::string name : {"torch", "mxnet"}) {
+    const auto start = [&name](unsigned count) {
+      return PeerProcess::Get("ops/benchmark/operator_peer.py", name + ":" + std::to_string(count));
+    };
+    Peer peer{.name = name, .processes = {start(1)}};
+    if (peer.processes[0] == nullptr) continue;
+    if (threads > 1) peer.processes.push_back(start(threads));
+    std::erase(peer.processes, nullptr);
+    peers.push_back(std::move(peer));
   }
+  return peers;
+}
 
-  void Forward() { operator_->Forward(context_, in_, forward_req_, out_); }
-  void Backward() { operator_->Backward(context_, out_grad_, in_, out_, backward_req_, in_grad_); }
+/// Returns the seconds of a process's best call of a few, after one that is not timed.
+double BestSeconds(PeerProcess* process, const std::string& name) {
+  process->Ask("run " + name + " 1");
+  double best = process->Ask("run " + name + " 1");
+  for (int i = 0; i < 2; ++i) best = std::min(best, process->Ask("run " + name + " 1"));
+  return best;
+}
 
-  /// Whether the calls give what the row's reference gives, within float32's accuracy.
-  bool MatchesReference(bool with_backward = true) {
-    Forward();
-    if (with_backward) Backward();
-    for (const OperatorRow& row : ops_testing::OperatorRows()) {
-      if (row.name != name_) continue;
-      std::vector<Values> in, mutated;
-      for (const TBlob& blob : in_) in.push_back(ToValues(blob));
-      for (const int i : property_->MutatedInputs()) mutated.push_back(in[static_cast<size_t>(i)]);
-      const std::vector<Values> out = row.forward(parameters_, in, &mutated);
-      bool matches = true;
-      for (size_t i = 0; i < out_.size(); ++i) matches = matches && Near(out_[i], out[i]);
-      if (!with_backward) return matches;
-      const auto grad = row.backward(parameters_, {ToValues(out_grad_[0])}, in, out);
-      for (size_t i = 0; i < in_.size(); ++i) matches = matches && Near(in_grad_[i], grad[i]);
-      return matches;
+/// Prepares a case in the peer's processes and returns the faster one.
+std::shared_ptr<PeerProcess> FasterProcess(const Peer& peer, const std::string& name,
+                                           const std::string& request) {
+  std::shared_ptr<PeerProcess> faster;
+  double least = 0;
+  for (const auto& process : peer.processes) {
+    process->Ask("make " + name + " " + request);
+    const double seconds = BestSeconds(process.get(), name);
+    if (faster == nullptr || seconds < least) {
+      if (faster != nullptr) faster->Ask("drop " + name);
+      faster = process;
+      least = seconds;
+    } else {
+      process->Ask("drop " + name);
     }
-    return false;
   }
+  return faster;
+}
 
- private:
-  TBlob Array(const TShape& shape) {
-    auto& memory = memory_.emplace_back(
-        std::make_unique<TensorContainer<cpu, 1, float>>(Shape1(shape.Size())));
-    std::uniform_real_distribution<float> draw(low_, low_ + 2);
-    for (index_t i = 0; i < shape.Size(); ++i) memory->dptr_[i] = draw(random_);
-    return TBlob(memory->dptr_, shape, DType::kFloat32, Device::Cpu());
-  }
-  static Values ToValues(const TBlob& blob) {
-    Values values(blob.shape_);
-    for (index_t i = 0; i < values.size(); ++i) values[i] = blob.dptr<float>()[i];
-    return values;
-  }
-  static bool Near(const TBlob& actual, const Values& expected) {
-    double largest = 0, error = 0;
-    for (index_t i = 0; i < expected.size(); ++i) {
-      largest = std::max(largest, std::abs(expected[i]));
-      error = std::max(error, std::abs(actual.dptr<float>()[i] - expected[i]));
+/// Returns ours and the peers that the case has bounds on. Their results agree if their checksums
+/// do; a peer that fails disagrees.
+Variants MakePeerVariants(const PeerCase& c, const std::vector<Peer>& peers) {
+  const auto layer = std::make_shared<Layer>(c.call);
+  Variants variants{.all = {{"ours", [layer] { layer->Run(); }}}};
+  std::vector<std::shared_ptr<PeerProcess>> checked;
+  bool has_failed = false;
+  for (const Peer& peer : peers) {
+    if (std::none_of(c.bounds.begin(), c.bounds.end(),
+                     [&peer](const Bound& bound) { return bound.peer == peer.name; })) {
+      continue;
     }
-    return error <= 1e-5 * largest;
+    try {
+      checked.push_back(FasterProcess(peer, c.name, layer->PeerRequest()));
+      variants.all.push_back(benchmarking::PeerVariant(peer.name, checked.back(), c.name));
+    } catch (const std::runtime_error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      has_failed = true;
+    }
   }
+  variants.results_agree = [layer, checked, has_failed, name = c.name] {
+    const double ours = layer->Checksum();
+    bool agree = std::isfinite(ours) && !has_failed;
+    for (const auto& process : checked) {
+      const double theirs = process->Ask("check " + name);
+      if (std::abs(theirs - ours) <= kTolerance * std::abs(ours)) continue;
+      std::fprintf(stderr, "results of %s: ours %g, a peer's %g\n", name.c_str(), ours, theirs);
+      agree = false;
+    }
+    return agree;
+  };
+  return variants;
+}
 
-  const std::string name_;
-  const ParameterMap parameters_;
-  const float low_;
-  std::mt19937_64 random_{20240229};
-  std::unique_ptr<OperatorProperty> property_;
-  std::unique_ptr<Operator> operator_;
-  std::vector<std::unique_ptr<TensorContainer<cpu, 1, float>>> memory_;
-  std::vector<TBlob> in_, in_grad_, out_, out_grad_;
-  std::vector<OpReqType> forward_req_, backward_req_;
-  GrowingWorkspace workspace_;
-  Resource* requested_[1] = {&workspace_};
-  OpContext context_{.is_train = true, .stream = nullptr, .requested = requested_};
-};
+void AddPeerCases() {
+  const auto peers = std::make_shared<const std::vector<Peer>>(StartPeers());
+  if (peers->empty()) {
+    std::fprintf(stderr, "no peer: the cases beside PyTorch and MXNet are left out\n");
+    return;
+  }
+  for (const PeerCase& c : PeerCases()) {
+    const bool moves_bytes = c.flops == 0 && c.call.work == Work::kForward;
+    AddCase({.name = c.name,
+             .bounds = c.bounds,
+             .bytes = moves_bytes ? BytesOf(c.call) : 0,
+             .flops = c.flops,
+             .make = [c, peers] { return MakePeerVariants(c, *peers); }});
+  }
+  for (const benchmarking::Mean& mean : PeerMeans()) benchmarking::AddMean(mean);
+}
 
 /// A layer of the digits networks, seen as `products` products of m x k and k x n.
 struct LayerCase {
@@ -214,7 +227,11 @@ void AddCases(const LayerCase& c) {
              .flops = forward ? c.Flops() : 2 * c.Flops(),
              .items = static_cast<double>(c.inputs[0][0]),
              .make = [c, forward] {
-               const auto layer = std::make_shared<Layer>(c.name, c.parameters, c.inputs);
+               const auto layer =
+                   std::make_shared<Layer>(OperatorCall{.op = c.name,
+                                                        .parameters = c.parameters,
+                                                        .inputs = c.inputs,
+                                                        .work = Work::kForwardAndBackward});
                const auto products = std::make_shared<Products>(c);
                Variants variants;
                variants.all = {
@@ -263,22 +280,28 @@ void AddRowsCase(const RowsCase& c) {
            .bounds = {{.peer = "copy", .at_least = c.at_least}},
            .bytes = 2.0 * sizeof(float) * static_cast<double>(size),
            .make = [c, size] {
-             const auto layer = std::make_shared<Layer>(c.name, c.parameters, c.inputs, 0.5f);
+             const auto layer = std::make_shared<Layer>(OperatorCall{.op = c.name,
+                                                                     .parameters = c.parameters,
+                                                                     .inputs = c.inputs,
+                                                                     .low = 0.5,
+                                                                     .high = 2.5});
              const auto from = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 1.f);
              const auto to = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 0.f);
              Variants variants;
              variants.all = {{"ours", [=] { layer->Forward(); }},
                              {"copy", [=] { *to = F<op::identity>(*from); }}};
-             variants.results_agree = [=] { return layer->MatchesReference(false); };
+             variants.results_agree = [=] { return layer->MatchesReference(); };
              return variants;
            }});
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::ops_benchmark
 
 int main(int argc, char** argv) {
-  for (const auto& c : tessera::LayerCases()) tessera::AddCases(c);
-  for (const auto& c : tessera::RowsCases()) tessera::AddRowsCase(c);
+  namespace cases = tessera::ops_benchmark;
+  for (const auto& c : cases::LayerCases()) cases::AddCases(c);
+  for (const auto& c : cases::RowsCases()) cases::AddRowsCase(c);
+  cases::AddPeerCases();
   return tessera::benchmarking::RunAll(argc, argv);
 }
