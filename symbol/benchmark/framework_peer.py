@@ -8,15 +8,18 @@ Reads requests from standard input, one a line, and answers each with a line tha
 Says "ready" first; ends with status 3 where the package does not load. executor_benchmark.cc explains the cases.
 """
 
-import ast
 import importlib
 import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "benchmark"))
+from torch_graph import TorchGraph, attributes  # pylint: disable=wrong-import-position
 
 CALLS = 10000
 LAYERS = 100
@@ -195,39 +198,23 @@ class Torch:
             x.backward(one)
         return Case(run, lambda: float(a.grad.sum()))
 
-    def network(self, path: str, shape: Shape, training: bool) -> Tuple[Callable[[Any], Any], List[Any]]:
-        """The graph of a file as a function of data, up to its SoftmaxOutput, and its parameters."""
+    def network(self, path: str, shape: Shape, training: bool) -> TorchGraph:
+        """The graph of a file with its first values."""
         with open(path, encoding="utf-8") as file:
-            graph = json.load(file)
-        nodes = graph["nodes"]
-        arguments = [i for i, node in enumerate(nodes) if node["op"] == "null"]
-        values: List[Any] = [None] * len(nodes)
-        calls: List[Tuple[int, Callable[..., Any], List[int]]] = []
+            nodes = json.load(file)["nodes"]
         sizes = self.shapes(nodes, shape)
-        parameters = []
+        arrays = {}
         number = 0
-        for i in arguments:
-            name = nodes[i]["name"]
+        for i, node in enumerate(nodes):
+            name = node["name"]
             is_state = name.endswith(("moving_mean", "moving_var"))
+            if node["op"] != "null":
+                continue
             if i in sizes and name not in ("data", "softmax_label"):
-                values[i] = self.torch.from_numpy(contents(name, 0 if is_state else number, sizes[i]))
-                if not is_state:
-                    values[i].requires_grad_(training)
-                    parameters.append(values[i])
+                arrays[name] = contents(name, 0 if is_state else number, sizes[i])
             if not is_state:
                 number += 1
-        for i, node in enumerate(nodes):
-            if node["op"] not in ("null", "SoftmaxOutput"):
-                calls.append((i, self.call(node, training), [entry[0] for entry in node["inputs"]]))
-        data = next(i for i in arguments if nodes[i]["name"] == "data")
-        last = calls[-1][0]
-
-        def run(x: Any) -> Any:
-            values[data] = x
-            for i, function, inputs in calls:
-                values[i] = function(*[values[j] for j in inputs])
-            return values[last]
-        return run, parameters
+        return TorchGraph(self.torch, nodes, arrays, training)
 
     def shapes(self, nodes: List[Any], shape: Shape) -> Dict[int, Shape]:
         """The shapes of the parameters, found by running the graph's shapes through it."""
@@ -237,7 +224,7 @@ class Torch:
                 continue
             inputs = [entry[0] for entry in node["inputs"]]
             x = known[inputs[0]]
-            attrs = {key: self.value(text) for key, text in node.get("attrs", {}).items()}
+            attrs = attributes(node)
             if node["op"] == "Convolution":
                 filters, kernel = int(attrs["num_filter"]), attrs["kernel"]
                 known[inputs[1]] = (filters, x[1], *kernel)
@@ -260,37 +247,15 @@ class Torch:
         return known
 
     @staticmethod
-    def value(text: str) -> Any:
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            return text
-
-    @staticmethod
     def windows(image: Shape, attrs: Dict[str, Any]) -> Shape:
         kernel, stride = attrs["kernel"], attrs.get("stride") or (1, 1)
         pad = attrs.get("pad") or (0, 0)
         return tuple((size + 2 * p - k) // s + 1 for size, p, k, s in zip(image, pad, kernel, stride))
 
-    def call(self, node: Any, training: bool) -> Callable[..., Any]:
-        f, torch = self.f, self.torch
-        attrs = {key: self.value(text) for key, text in node.get("attrs", {}).items()}
-        stride, pad = attrs.get("stride") or (1, 1), attrs.get("pad") or (0, 0)
-        if node["op"] == "Convolution":
-            return lambda x, w, b=None: f.conv2d(x, w, b, stride, pad)
-        if node["op"] == "BatchNorm":
-            return lambda x, gamma, beta, mean, var: f.batch_norm(
-                x, mean, var, gamma, beta, training, 0.1, float(attrs.get("eps", 1e-3)))
-        if node["op"] == "Pooling" and attrs.get("global_pool"):
-            return lambda x: x.mean((2, 3), keepdim=True)
-        if node["op"] == "Pooling":
-            return lambda x: f.max_pool2d(x, attrs["kernel"], stride, pad)
-        return {"FullyConnected": f.linear, "Activation": torch.relu, "elemwise_add": torch.add,
-                "Flatten": lambda x: x.flatten(1)}[node["op"]]
-
     def training(self, path: str, shape: Shape, steps: int) -> Case:
         torch = self.torch
-        network, parameters = self.network(path, shape, True)
+        network = self.network(path, shape, True)
+        parameters = network.parameters
         optimizer = torch.optim.SGD(parameters, lr=TRAINING["lr"], momentum=TRAINING["momentum"],
                                     weight_decay=TRAINING["wd"])
         classes = parameters[-1].shape[0]
@@ -310,7 +275,7 @@ class Torch:
 
     def inference(self, path: str, shape: Shape) -> Case:
         torch = self.torch
-        network, _ = self.network(path, shape, False)
+        network = self.network(path, shape, False)
         data = torch.from_numpy(contents("data", 0, shape))
         last = []
 
