@@ -1,8 +1,9 @@
 """Programs written for MXNet's Python, on one of two libraries: mxnet_python_peer.py LIBRARY
 
-LIBRARY is `mxnet`, for MXNet's own, or the path of Tessera's. Reads requests from standard input, one a
-line, and answers each with a line that holds a number, or an error:
-  make CASE       prepares a case: 0
+LIBRARY is `mxnet`, for MXNet's own, `mxnet:THREADS`, for MXNet's own with so many threads, or the path of Tessera's.
+Reads requests from standard input, one a line, and answers each with a line that holds a number, or an error:
+  make CASE       prepares a case, a method of Programs or a name of mxnet_networks.py: 0
+  save CASE PATH  writes a network and its arrays for torch_network_peer.py: 0
   run CASE COUNT  runs it so many times and answers the seconds that took
   check CASE      answers a number that shows the last results
   drop CASE       forgets it: 0
@@ -15,11 +16,12 @@ import os
 import sys
 import time
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-CLASSES = 10
+from mxnet_networks import CLASSES, build, labels, numbers
+
 BATCH = 32
 STEPS = 16
 DISPATCHES = 1000
@@ -29,14 +31,7 @@ SGD = {"learning_rate": 0.01, "momentum": 0.9}
 class Case(NamedTuple):
     run: Callable[[], Any]
     check: Callable[[], float]  # a number that shows the last results
-
-
-def numbers(seed: int, shape: Tuple[int, ...]) -> np.ndarray:
-    return np.random.RandomState(seed).uniform(-1, 1, shape).astype("float32")
-
-
-def labels(count: int) -> np.ndarray:
-    return (np.arange(count) * 7 % CLASSES).astype("float32")
+    save: Optional[Callable[[str], Any]] = None
 
 
 class Programs:
@@ -82,16 +77,42 @@ class Programs:
             module.fit(batches, num_epoch=1, eval_metric="acc", optimizer_params=SGD)
         return Case(run, lambda: float((module.get_outputs()[0].asnumpy() ** 2).sum()))
 
-    def _training(self, net: Any, data: List[np.ndarray]) -> Case:
-        """Steps of a hybridized network by gradient descent."""
+    def _hybridize(self, net: Any, data: np.ndarray) -> None:
+        """Gives a network its first values."""
         mx = self.mx
         net.initialize(mx.init.One())
-        net(mx.nd.array(data[0]))
+        net(mx.nd.array(data))
         for seed, parameter in enumerate(net.collect_params().values()):
             if not parameter.name.endswith(("gamma", "beta", "mean", "var")):
                 scale = np.sqrt(3 / np.prod(parameter.shape[1:])) if len(parameter.shape) > 1 else 0.1
                 parameter.set_data(mx.nd.array(scale * numbers(seed, parameter.shape)))
         net.hybridize(static_alloc=True, static_shape=True)
+
+    def _save(self, net: Any, path: str, **arrays: np.ndarray) -> None:
+        net(self.mx.nd.array(arrays["data"]))  # a network that has not run has no graph
+        net.export(path)
+        parameters = {name: parameter.data().asnumpy() for name, parameter in net.collect_params().items()}
+        np.savez(path + ".npz", **parameters, **arrays)
+
+    def network(self, name: str) -> Case:
+        """Inference, or a step of training."""
+        mx = self.mx
+        net, data, targets = build(mx, name)
+        if targets is not None:
+            return self._training(net, [data])
+        self._hybridize(net, data)
+        batch = mx.nd.array(data)
+        last: List[Any] = []
+
+        def run() -> None:
+            last[:] = [net(batch)]
+            last[0].wait_to_read()
+        return Case(run, lambda: float((last[0].asnumpy() ** 2).sum()), lambda path: self._save(net, path, data=data))
+
+    def _training(self, net: Any, data: List[np.ndarray]) -> Case:
+        """Steps of a hybridized network by gradient descent."""
+        mx = self.mx
+        self._hybridize(net, data[0])
         trainer = mx.gluon.Trainer(net.collect_params(), "sgd", SGD)
         loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
         batches = [(mx.nd.array(batch), mx.nd.array(labels(len(batch)))) for batch in data]
@@ -105,7 +126,8 @@ class Programs:
                 trainer.step(len(label))
             mx.nd.waitall()
             last[:] = [loss]
-        return Case(run, lambda: float(last[0].asnumpy().sum()))
+        return Case(run, lambda: float(last[0].asnumpy().sum()),
+                    lambda path: self._save(net, path, data=data[0], labels=labels(len(data[0]))))
 
     def _digits(self, net: Any, shape: Tuple[int, ...]) -> Case:
         return self._training(net, [np.abs(numbers(step, (BATCH, *shape))) for step in range(STEPS)])
@@ -131,17 +153,13 @@ class Programs:
                 gluon.nn.Dense(CLASSES))
         return self._training(net, [numbers(step, (BATCH, 32, 256)) for step in range(2)])
 
-    def resnet18(self) -> Case:
-        vision = self.mx.gluon.model_zoo.vision
-        net = vision.ResNetV1(vision.BasicBlockV1, [2, 2, 2, 2], [64, 64, 128, 256, 512], classes=CLASSES,
-                              thumbnail=True)
-        return self._training(net, [numbers(1, (BATCH, 3, 32, 32))])
-
 
 def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> float:
     verb, name = request[:2]
     if verb == "make":
-        cases[name] = getattr(programs, name)()
+        cases[name] = programs.network(name) if "/" in name else getattr(programs, name)()
+    elif verb == "save":
+        cases[name].save(request[2])
     elif verb == "run":
         run, count = cases[name].run, int(request[2])
         start = time.perf_counter()
@@ -158,11 +176,14 @@ def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> fl
 def load(library: str) -> Any:
     """The package on the library; raises where it has loaded another, which it does without an error."""
     os.environ.pop("MXNET_LIBRARY_PATH", None)
-    if library != "mxnet":
+    is_own = library.split(":")[0] == "mxnet"
+    if not is_own:
         os.environ["MXNET_LIBRARY_PATH"] = os.path.realpath(library)
+    elif ":" in library:
+        os.environ.update(OMP_NUM_THREADS=library.split(":")[1])
     mx = importlib.import_module("mxnet")
     loaded = mx.base._LIB._name  # pylint: disable=protected-access
-    if (os.path.realpath(loaded) == os.path.realpath(library)) == (library == "mxnet"):
+    if (os.path.realpath(loaded) == os.path.realpath(library)) == is_own:
         raise ImportError(f"mxnet has loaded {loaded}")
     return mx
 
