@@ -10,6 +10,7 @@
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
+#include "tessera/resource/resource.h"
 #include "tessera/tensor/tblob.h"
 
 namespace tessera::ops_benchmark {

@@ -19,9 +19,7 @@ struct ConvolutionLayer {
 
   bool is_depthwise() const { return groups == channels && groups == filters; }
   /// 3x3 layers of ResNet-50 that Winograd's algorithm can compute.
-  bool is_for_winograd() const {
-    return label.starts_with("r50_3x3_") && stride == 1;
-  }
+  bool is_for_winograd() const { return label.starts_with("r50_3x3_") && stride == 1; }
   double Flops(index_t batch) const {
     const index_t positions = (image + stride - 1) / stride;
     return 2.0 * static_cast<double>(batch * positions * positions * filters * channels / groups *
