@@ -45,12 +45,24 @@ T ParseReal(std::string_view text) {
   return value;
 }
 
-// Returns the shortest text that parses to the same number.
+/// Returns the number of significant digits of the shortest text that parses to the same number.
+template <typename T>
+int ShortestDigits(T value) {
+  char buffer[32];
+  const auto [end, error] =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+  const auto num_digits = std::count_if(buffer, std::find(buffer, end, 'e'),
+                                        [](char c) { return absl::ascii_isdigit(c); });
+  return std::max(1, static_cast<int>(num_digits));  // infinity has none
+}
+
+/// Returns the shortest text that parses to the same number.
 template <typename T>
 std::string PrintReal(T value) {
   if (std::isnan(value)) return "nan";
   std::string text;
-  for (int digits = 1; digits <= 17; ++digits) {
+  // A number that is rounded to as many digits as the shortest text has can be another one.
+  for (int digits = ShortestDigits(value); digits <= 17; ++digits) {
     char buffer[32];
     const auto [end, error] =
         std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, digits);
