@@ -116,7 +116,7 @@ double BytesOf(const OperatorCall& call) {
     elements += shapes.out[static_cast<size_t>(i)].Size();
   }
   if (call.index_input >= 0) {
-    // What is written has been read from the table, unless there is none.
+    // Elements that are written have been read from the table, unless there is none.
     const index_t indexes = shapes.in[static_cast<size_t>(call.index_input)].Size();
     elements = (shapes.in.size() > 1 ? 2 : 1) * elements + indexes;
   } else {

@@ -411,7 +411,7 @@ struct Product {
   T beta;
   T* c;
   int64_t ldc;
-  // What writes B from column `first_column` on, or null if B is stored.
+  // The function that writes B from column `first_column` on, or null if B is stored.
   WriteRows<T> write = nullptr;
   const void* context = nullptr;
   int64_t first_column = 0;
