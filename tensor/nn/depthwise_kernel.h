@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "tessera/tensor/nn/depthwise_window.h"
+#include "tessera/tensor/packet/interleave.h"
 #include "tessera/tensor/packet/partial_packet.h"
 
 #ifndef TESSERA_DEPTHWISE_NAMESPACE
@@ -47,62 +48,6 @@ constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t Max(int64_t a, int64_t b) { return a < b ? b : a; }
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
-}
-
-struct LanesPair {
-  Lanes first, second;
-};
-
-// Returns the elements of even and of odd index of two adjacent packets.
-inline LanesPair Split(Lanes a, Lanes b) {
-#if defined(__AVX512F__)
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-  return {_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b)};
-#elif defined(__AVX2__)
-  const auto in_order = [](__m256 halves) {
-    return _mm256_castpd_ps(
-        _mm256_permute4x64_pd(_mm256_castps_pd(halves), _MM_SHUFFLE(3, 1, 2, 0)));
-  };
-  return {in_order(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))),
-          in_order(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)))};
-#elif defined(__SSE2__) && !defined(__AVX__)
-  return {_mm_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0)),
-          _mm_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1))};
-#else
-  alignas(64) float all[2 * kWidth], even[kWidth], odd[kWidth];
-  pk::pstore(all, a);
-  pk::pstore(all + kWidth, b);
-  for (int64_t i = 0; i < kWidth; ++i) {
-    even[i] = all[2 * i];
-    odd[i] = all[2 * i + 1];
-  }
-  return {pk::pload<Lanes>(even), pk::pload<Lanes>(odd)};
-#endif
-}
-
-// The inverse of Split: returns the adjacent packets.
-inline LanesPair Interleave(Lanes even, Lanes odd) {
-#if defined(__AVX512F__)
-  const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const __m512i second =
-      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  return {_mm512_permutex2var_ps(even, first, odd), _mm512_permutex2var_ps(even, second, odd)};
-#elif defined(__AVX2__)
-  const __m256 low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
-  return {_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
-#elif defined(__SSE2__) && !defined(__AVX__)
-  return {_mm_unpacklo_ps(even, odd), _mm_unpackhi_ps(even, odd)};
-#else
-  alignas(64) float all[2 * kWidth], evens[kWidth], odds[kWidth];
-  pk::pstore(evens, even);
-  pk::pstore(odds, odd);
-  for (int64_t i = 0; i < kWidth; ++i) {
-    all[2 * i] = evens[i];
-    all[2 * i + 1] = odds[i];
-  }
-  return {pk::pload<Lanes>(all), pk::pload<Lanes>(all + kWidth)};
-#endif
 }
 
 // Returns the first `count` elements, at most a packet, and zeros; nothing is read if it is not
@@ -166,8 +111,8 @@ void CopyRow(const float* row, int64_t width, int64_t begin, int64_t phase, int6
     Clear(0, even, evens);
     Clear(0, odd, odds);
     for (int64_t i = 0; i < count; i += 2 * kWidth) {
-      const LanesPair pair = Split(LoadUpTo(from + i, count - i),
-                                   LoadUpTo(from + Min(i + kWidth, count), count - i - kWidth));
+      const PacketPair pair = Split(LoadUpTo(from + i, count - i),
+                                    LoadUpTo(from + Min(i + kWidth, count), count - i - kWidth));
       pk::pstoreu(evens + even, pair.first);
       pk::pstoreu(odds + odd, pair.second);
       even += kWidth;
@@ -328,10 +273,10 @@ void SpreadTiles(const Rows& in, const float* weights, float start, int64_t colu
         }
       }
     }
-    const LanesPair above = Interleave(sum[0][0], sum[0][1]);
+    const PacketPair above = Interleave(sum[0][0], sum[0][1]);
     pk::pstoreu(upper + 2 * x, above.first);
     pk::pstoreu(upper + 2 * x + kWidth, above.second);
-    const LanesPair below = Interleave(sum[1][0], sum[1][1]);
+    const PacketPair below = Interleave(sum[1][0], sum[1][1]);
     pk::pstoreu(lower + 2 * x, below.first);
     pk::pstoreu(lower + 2 * x + kWidth, below.second);
   }
