@@ -50,22 +50,6 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Returns the first `count` elements, at most a packet, and zeros; nothing is read if it is not
-// positive.
-inline Lanes LoadUpTo(const float* from, int64_t count) {
-  if (count >= kWidth) return pk::ploadu<Lanes>(from);
-  return count > 0 ? LoadFirst<float>(from, count) : pk::pset1<Lanes>(0.0f);
-}
-
-// Stores the first `count` elements, at most a packet, added to the old ones if `add`.
-inline void StoreUpTo(float* to, Lanes value, int64_t count, bool add) {
-  if (count >= kWidth) {
-    pk::pstoreu(to, add ? pk::padd(pk::ploadu<Lanes>(to), value) : value);
-  } else {
-    StoreFirst<float>(to, add ? pk::padd(LoadFirst<float>(to, count), value) : value, count);
-  }
-}
-
 // Stores zeros to [begin, end), in whole packets.
 inline void Clear(int64_t begin, int64_t end, float* to) {
   for (; begin < end; begin += kWidth) pk::pstoreu(to + begin, pk::pset1<Lanes>(0.0f));

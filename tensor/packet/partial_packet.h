@@ -84,6 +84,24 @@ template <>
 }
 #endif
 
+// Returns the first `count` elements, at most a packet, and zeros; nothing is read if it is not
+// positive.
+template <typename T>
+inline Packet<T> LoadUpTo(const T* from, int64_t count) {
+  if (count >= kLanes<T>) return pk::ploadu<Packet<T>>(from);
+  return count > 0 ? LoadFirst<T>(from, count) : pk::pset1<Packet<T>>(T(0));
+}
+
+// Stores the first `count` elements, at most a packet, added to the old ones if `add`.
+template <typename T>
+inline void StoreUpTo(T* to, const Packet<T>& value, int64_t count, bool add) {
+  if (count >= kLanes<T>) {
+    pk::pstoreu(to, add ? pk::padd(pk::ploadu<Packet<T>>(to), value) : value);
+  } else {
+    StoreFirst<T>(to, add ? pk::padd(LoadFirst<T>(to, count), value) : value, count);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::tensor_internal
 
