@@ -6,11 +6,18 @@
 // matrices over unpacked patches). Gradients: of data, the transpose of this sum; of weight, the
 // sum of gradient times data over images and positions; of bias, the gradient's sum.
 //
+// "winograd" is another implementation of the sum, for float32 on the CPU (winograd_loops.h). The
+// setting TESSERA_CONVOLUTION=exact leaves it out.
+//
 // Shapes: data (n, channel, position…); weight (num_filter, channel / num_group, kernel…); bias
 // (num_filter); out (n, num_filter, position…).
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. A GPU has one
 // and two dimensions.
 #include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
@@ -20,7 +27,11 @@
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/nn/convolution_gpu.h"
 #else
+#include "tessera/base/environment.h"
+#include "tessera/base/error.h"
+#include "tessera/ops/registry.h"
 #include "tessera/ops/windows/convolution_loops.h"
+#include "tessera/ops/windows/winograd_loops.h"
 #endif
 
 namespace tessera {
@@ -122,13 +133,32 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
 
 #if !defined(TESSERA_XPU_GPU)
 
+/// Returns the extents of a convolution of data of that shape.
+ConvolutionGeometry GeometryOf(const ConvolutionParameters& param, const TShape& data) {
+  const ConvolutionWindow w("Convolution", param);
+  ConvolutionGeometry g = {.batch = data[0],
+                           .groups = param.num_group,
+                           .channels = data[1] / param.num_group,
+                           .filters = param.num_filter / param.num_group,
+                           .image = SpatialExtents(data),
+                           .kernel = w.kernel,
+                           .stride = w.stride,
+                           .dilate = w.dilate,
+                           .pad = w.pad};
+  for (size_t i = 0; i < g.positions.size(); ++i) {
+    g.positions[i] =
+        WindowPositions("Convolution", g.image[i], g.kernel[i], g.stride[i], g.dilate[i], g.pad[i]);
+  }
+  return g;
+}
+
 class ConvolutionOnCpu : public Operator {
  public:
   explicit ConvolutionOnCpu(const ConvolutionParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    ConvolutionLoops loops = Loops(in_data[0].shape_, out_data[0]);
+    ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
     loops.Run(context.requested[0], [&] {
       loops.Correlate(in_data[0].dptr_, in_data[1].dptr_,
                       param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_);
@@ -138,7 +168,7 @@ class ConvolutionOnCpu : public Operator {
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
-    ConvolutionLoops loops = Loops(in_data[0].shape_, out_grad[0]);
+    ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_grad[0].type_flag_);
     loops.Run(context.requested[0], [&] {
       loops.WeightGradient(in_data[0].dptr_, out_grad[0].dptr_, req[1], in_grad[1].dptr_);
       loops.Spread(out_grad[0].dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
@@ -146,22 +176,7 @@ class ConvolutionOnCpu : public Operator {
     if (!param_.no_bias) SumByChannel(out_grad[0], req[2], in_grad[2]);
   }
 
- private:
-  ConvolutionLoops Loops(const TShape& data, const TBlob& out) const {
-    const ConvolutionWindow w("Convolution", param_);
-    return {{.batch = data[0],
-             .groups = param_.num_group,
-             .channels = data[1] / param_.num_group,
-             .filters = param_.num_filter / param_.num_group,
-             .image = SpatialExtents(data),
-             .positions = SpatialExtents(out.shape_),
-             .kernel = w.kernel,
-             .stride = w.stride,
-             .dilate = w.dilate,
-             .pad = w.pad},
-            out.type_flag_};
-  }
-
+ protected:
   const ConvolutionParameters param_;
 };
 
@@ -171,6 +186,60 @@ class ConvolutionOp final : public ConvolutionOnCpu {
  public:
   using ConvolutionOnCpu::ConvolutionOnCpu;
 };
+
+/// Forward by Winograd's convolutions. Backward is that of "native".
+class WinogradConvolution final : public ConvolutionOnCpu {
+ public:
+  using ConvolutionOnCpu::ConvolutionOnCpu;
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    const ConvolutionGeometry geometry = GeometryOf(param_, in_data[0].shape_);
+    const WinogradLoops loops(geometry, WinogradLoops::BestTile(geometry));
+    const index_t size = loops.TransformedSize() + loops.WorkspaceSize();
+    float* const transformed = static_cast<float*>(
+        context.requested[0]->GetSpaceBytes(size * static_cast<index_t>(sizeof(float))));
+    loops.TransformWeights(static_cast<const float*>(in_data[1].dptr_), transformed);
+    loops.Correlate(static_cast<const float*>(in_data[0].dptr_), transformed,
+                    param_.no_bias ? nullptr : static_cast<const float*>(in_data[2].dptr_),
+                    req[0] == kAddTo, transformed + loops.TransformedSize(),
+                    static_cast<float*>(out_data[0].dptr_));
+  }
+};
+
+/// Returns whether the setting leaves Winograd's convolutions out. It is read once.
+bool ExactConvolution() {
+  static const bool exact = [] {
+    const std::string text = EnvironmentString("TESSERA_CONVOLUTION", "fast");
+    if (text != "fast" && text != "exact") {
+      throw InvalidArgument("environment variable TESSERA_CONVOLUTION=\"", Excerpt(text),
+                            "\": expected fast or exact");
+    }
+    return text == "exact";
+  }();
+  return exact;
+}
+
+std::string RefusalOfWinograd(const OperatorProperty& property, std::span<const TShape> in_shape,
+                              std::span<const DType> in_type) {
+  if (ExactConvolution()) return "the setting TESSERA_CONVOLUTION is exact";
+  const auto& param = static_cast<const ConvolutionProperty&>(property).param();
+  return WinogradLoops::Refusal(GeometryOf(param, in_shape[0]), in_type[0]);
+}
+
+[[maybe_unused]] const bool kWinograd = OperatorRegistry::Get().AddImplementation(
+    "Convolution",
+    {.device = DeviceType::kCpu,
+     .name = "winograd",
+     .rank = 1,
+     .refusal = RefusalOfWinograd,
+     .create = [](const OperatorProperty& property, std::span<const TShape>,
+                  std::span<const DType>) -> std::unique_ptr<Operator> {
+       return std::make_unique<WinogradConvolution>(
+           static_cast<const ConvolutionProperty&>(property).param());
+     }},
+    __FILE__, __LINE__);
 
 #endif  // !TESSERA_XPU_GPU
 

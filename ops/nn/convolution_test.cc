@@ -186,6 +186,12 @@ std::vector<OperatorCase> Cases() {
            P{{"kernel", "(3,3)"}, {"num_filter", "16"}, {"num_group", "16"}, {"pad", "(1,1)"}},
        .inputs = {{3, 16, 21, 37}, {16, 1, 3, 3}, {16}},
        .large = true},
+      // Enough channels for "winograd". Rows of two results take tiles of 2 x 2.
+      {.name = "winograd",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "33"}, {"pad", "(1,1)"}},
+       .inputs = {{16, 32, 2, 14}, {33, 32, 3, 3}, {33}},
+       .dtypes = {DType::kFloat32},
+       .large = true},
       // Rows of one plane are several tasks, of the weight gradient too.
       {.name = "depthwise_of_few_planes",
        .parameters =

@@ -1,0 +1,91 @@
+// The choice between "native" and "winograd", and the reasons against "winograd".
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/property.h"
+#include "tessera/ops/registry.h"
+
+namespace tessera {
+namespace {
+
+struct Call {
+  TShape data;
+  ParameterMap parameters;
+  DType dtype = DType::kFloat32;
+};
+
+/// Returns the parameters of a layer with a window of 3 x 3 that keeps the plane's size.
+ParameterMap Layer(const ParameterMap& changes = {}) {
+  ParameterMap parameters = {{"kernel", "(3, 3)"}, {"pad", "(1, 1)"}, {"num_filter", "64"}};
+  for (const auto& [name, value] : changes) parameters[name] = value;
+  return parameters;
+}
+
+/// Returns the name of the implementation, or the error if `named` is none for the call.
+std::string Chosen(const Call& call, const std::string& named = "") {
+  const auto property = OperatorRegistry::Get().Create("Convolution", call.parameters);
+  std::vector<TShape> in(property->ListArguments().size()), out(1);
+  in[0] = call.data;
+  property->InferShape(&in, &out);
+  const std::vector<DType> types(in.size(), call.dtype);
+  try {
+    return property->CreateImplementation(named, Device::Cpu(), in, types)->implementation();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
+    return error.what();
+  }
+}
+
+TEST(ConvolutionChoiceTest, LayersOfManyChannelsAreWinograds) {
+  EXPECT_EQ(Chosen({{1, 64, 56, 56}, Layer()}), "winograd");
+  EXPECT_EQ(Chosen({{1, 32, 28, 28}, Layer({{"num_filter", "32"}, {"no_bias", "True"}})}),
+            "winograd");
+  EXPECT_EQ(Chosen({{8, 512, 7, 7}, Layer({{"num_filter", "512"}, {"pad", "(0, 2)"}})}),
+            "winograd");
+  EXPECT_EQ(Chosen({{1, 64, 56, 56}, Layer()}, "native"), "native");
+}
+
+TEST(ConvolutionChoiceTest, OtherLayersAreNativeAndTheErrorSaysWhy) {
+  const TShape data = {1, 64, 56, 56};
+  const struct {
+    Call call;
+    std::string reason;
+  } cases[] = {
+      {{data, Layer(), DType::kFloat64}, "data is not float32"},
+      {{data, Layer(), DType::kFloat16}, "data is not float32"},
+      {{data, Layer({{"kernel", "(5, 5)"}})}, "the kernel is not 3 x 3"},
+      {{data, Layer({{"kernel", "(3, 1)"}})}, "the kernel is not 3 x 3"},
+      {{{1, 64, 900}, Layer({{"kernel", "(3,)"}, {"pad", "(1,)"}})}, "the kernel is not 3 x 3"},
+      {{{1, 64, 2, 56, 56}, Layer({{"kernel", "(1, 3, 3)"}, {"pad", "(0, 1, 1)"}})},
+       "data has a depth"},
+      {{data, Layer({{"stride", "(1, 2)"}})}, "the stride is not 1"},
+      {{data, Layer({{"dilate", "(2, 1)"}})}, "the dilation is not 1"},
+      {{data, Layer({{"num_group", "2"}})}, "there are several groups of channels"},
+      {{{1, 31, 56, 56}, Layer()}, "data has fewer than 32 channels"},
+      {{data, Layer({{"num_filter", "31"}})}, "there are fewer than 32 filters"},
+      {{{1, 1024, 56, 56}, Layer()}, "data has too many channels for 1 MiB of workspace"},
+      {{{1, 64, 3, 3}, Layer()},
+       "there are too few positions in all images to pay for the transform of the weights"},
+      {{{0, 64, 56, 56}, Layer()},
+       "there are too few positions in all images to pay for the transform of the weights"},
+  };
+  for (const auto& [call, reason] : cases) {
+    EXPECT_EQ(Chosen(call), "native") << reason;
+    const std::string error = Chosen(call, "winograd");
+    EXPECT_TRUE(
+        error.starts_with("Convolution: implementation \"winograd\", which the attribute "
+                          "__implementation__ names, does not support "))
+        << error;
+    EXPECT_TRUE(error.ends_with(": " + reason)) << error;
+  }
+}
+
+}  // namespace
+}  // namespace tessera
