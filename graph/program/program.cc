@@ -1,7 +1,6 @@
 #include "tessera/graph/program.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/gradient.h"
+#include "tessera/graph/passes/sums.h"
 #include "tessera/graph/program/propagate.h"
 #include "tessera/ops/registry.h"
 
@@ -73,7 +73,6 @@ class ProgramBuilder {
         value_(At(graph_.num_entries()), kNoValue),
         readers_(At(graph_.num_entries()), 0),
         request_(At(graph_.num_entries()), kWriteTo),
-        merged_(At(graph_.num_nodes()), false),
         owners_(OwnersOf(graph_, training_heads_)) {
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (const int input : graph_.InputIds(i)) ++readers_[At(input)];
@@ -87,7 +86,8 @@ class ProgramBuilder {
     Infer(shapes, types);
     PlaceVariables(shapes, types);
     PlaceHeads();
-    PlaceSums();
+    sums_ = PlaceSums(graph_, GradientNodes());
+    PlaceSumParts();
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       if (i == num_forward_nodes_) program_.num_forward_steps = program_.num_steps();
       AddStep(i);
@@ -245,28 +245,29 @@ class ProgramBuilder {
     }
   }
 
-  /// Lets the parts of a gradient's sum be written and added to the sum's own value, where each is
-  /// read by the sum alone.
-  void PlaceSums() {
+  /// Returns, for each node, whether it belongs to the gradient.
+  std::vector<bool> GradientNodes() const {
+    std::vector<bool> nodes(At(graph_.num_nodes()), false);
+    std::fill(nodes.begin() + num_forward_nodes_, nodes.end(), true);
+    return nodes;
+  }
+
+  /// Gives the parts of a placed sum the sum's own value: the first one is written, or added to
+  /// what is requested of the sum, and the others are added.
+  void PlaceSumParts() {
     for (int i = num_forward_nodes_; i < graph_.num_nodes(); ++i) {
-      const Node& node = graph_.node(i);
-      if (node.is_variable() || node.property->TypeString() != "add_n") continue;
+      if (!sums_.is_placed[At(i)]) continue;
       const int sum = graph_.EntryId(i, 0);
-      std::map<int, int> part_of_node;  // in the order of the steps
-      for (const NodeEntry& input : node.inputs) {
-        const int part = graph_.EntryId(input);
-        const int producer = graph_.NodeId(input.node.get());
-        if (readers_[At(part)] != 1 || input.node->is_variable()) continue;
-        if (producer < num_forward_nodes_ || merged_[At(producer)]) continue;
-        part_of_node.emplace(producer, part);
-      }
-      if (part_of_node.empty()) continue;
-      merged_[At(i)] = true;
       if (value_[At(sum)] == kNoValue) {
         value_[At(sum)] = AddValue(ValueKind::kIntermediate, 0, i, sum);
       }
+      std::vector<int> parts;
+      for (const int part : graph_.InputIds(i)) {
+        if (sums_.sum_of[At(part)] == sum) parts.push_back(part);
+      }
+      std::sort(parts.begin(), parts.end());  // in the order of the steps
       OpReqType request = request_[At(sum)];
-      for (const auto& [producer, part] : part_of_node) {
+      for (const int part : parts) {
         value_[At(part)] = value_[At(sum)];
         request_[At(part)] = request;
         request = kAddTo;
@@ -277,7 +278,7 @@ class ProgramBuilder {
   void AddStep(int i) {
     const Node& node = graph_.node(i);
     if (node.is_variable()) return;
-    if (merged_[At(i)]) {
+    if (sums_.is_placed[At(i)]) {
       AddOtherParts(i);
       return;
     }
@@ -351,7 +352,7 @@ class ProgramBuilder {
   std::vector<int> value_;          // of each entry
   std::vector<int> readers_;        // of each entry, heads included
   std::vector<OpReqType> request_;  // of each entry
-  std::vector<bool> merged_;        // for each node, whether it is a sum without a call
+  PlacedSums sums_;
   std::vector<std::shared_ptr<Node>> owners_;
   std::shared_ptr<const OperatorProperty> copy_;  // created at the first use
 };

@@ -12,6 +12,7 @@
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/gradient.h"
+#include "tessera/graph/passes/sums.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/autograd/tape.h"
@@ -171,12 +172,11 @@ class BackwardRun {
         values_(At(graph_.num_entries())),
         readers_(At(graph_.num_entries()), 0),
         finals_(At(graph_.num_entries()), 0),
-        sum_of_(At(graph_.num_entries()), kNone),
+        sums_(Sums()),
         target_of_(At(graph_.num_entries()), kNone) {
     CountReaders();
     CheckVersions();
     TakeHeadGradients(heads, head_grads);
-    PlaceSums();
     PlaceTargets();
   }
 
@@ -198,7 +198,7 @@ class BackwardRun {
   }
 
  private:
-  static constexpr int kNone = -1;
+  static constexpr int kNone = graph::PlacedSums::kNone;
 
   static std::vector<NodeEntry> GradientHeads(const graph::Gradients& gradients) {
     std::vector<NodeEntry> heads;
@@ -266,25 +266,13 @@ class BackwardRun {
     }
   }
 
-  /// Lets the parts of a sum be written and added to the sum's own array, where each is read by the
-  /// sum alone. A weight that is used at many places then needs memory for one gradient.
-  void PlaceSums() {
-    if (create_graph_) return;
-    std::unordered_set<const Node*> sums;
-    for (int i = 0; i < graph_.num_nodes(); ++i) {
-      const Node& node = graph_.node(i);
-      if (!IsNew(node) || node.property->TypeString() != "add_n") continue;
-      std::unordered_set<const Node*> producers;
-      for (size_t k = 0; k < node.inputs.size(); ++k) {
-        const int part = graph_.InputIds(i)[k];
-        const Node* const producer = node.inputs[k].node.get();
-        if (readers_[At(part)] != 1 || finals_[At(part)] != 0 || !IsNew(*producer)) continue;
-        if (sums.contains(producer) || !producers.insert(producer).second) continue;
-        sum_of_[At(part)] = graph_.EntryId(i, 0);
-      }
-      if (!producers.empty()) sums.insert(&node);
+  /// Places the sums of the gradient, unless they are to be recorded.
+  graph::PlacedSums Sums() const {
+    std::vector<bool> is_new(At(graph_.num_nodes()), false);
+    for (int i = 0; i < graph_.num_nodes() && !create_graph_; ++i) {
+      is_new[At(i)] = IsNew(graph_.node(i));
     }
-    sums_ = std::move(sums);
+    return graph::PlaceSums(graph_, is_new);
   }
 
   /// Lets gradients be written to the caller's arrays where nothing else reads them.
@@ -336,7 +324,7 @@ class BackwardRun {
 
   Output OutputFor(int id, const TShape& shape, Device device, DType dtype) {
     if (readers_[At(id)] == 0 && finals_[At(id)] == 0) return {};
-    const int root = sum_of_[At(id)] == kNone ? id : sum_of_[At(id)];
+    const int root = sums_.sum_of[At(id)] == kNone ? id : sums_.sum_of[At(id)];
     NDArray& value = values_[At(root)];
     if (!value.is_none()) return {value, kAddTo};
     OpReqType req = kWriteTo;
@@ -351,7 +339,7 @@ class BackwardRun {
   }
 
   void RunNode(int i, const Node& node) {
-    if (sums_.contains(&node)) {
+    if (sums_.is_placed[At(i)]) {
       AddOtherParts(i, node);
     } else if (node.forward != nullptr) {
       RunBackward(i, node);
@@ -365,7 +353,7 @@ class BackwardRun {
     const NDArray& sum = values_[At(graph_.EntryId(i, 0))];
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const int id = graph_.InputIds(i)[k];
-      if (sum_of_[At(id)] != kNone) continue;
+      if (sums_.sum_of[At(id)] != kNone) continue;
       const NDArray part = ValueOf(id, node.inputs[k]);
       Invoke("_copy", {&part, 1}, {&sum, 1}, {}, kAddTo);
     }
@@ -417,7 +405,7 @@ class BackwardRun {
     const ParameterMap parameters = node.property->GetParams();
     const auto plan = CallPlan::Find(name, parameters, inputs, {});
     const CallSignature& signature = plan->signature();
-    const bool has_place = sum_of_[At(first)] != kNone || target_of_[At(first)] != kNone;
+    const bool has_place = sums_.sum_of[At(first)] != kNone || target_of_[At(first)] != kNone;
     if (plan->num_outputs() == 1 && has_place) {
       const Output output =
           OutputFor(first, signature.out_shape[0], signature.device, signature.out_type[0]);
@@ -428,7 +416,7 @@ class BackwardRun {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const int id = graph_.EntryId(i, static_cast<int>(k));
       if (readers_[At(id)] == 0 && finals_[At(id)] == 0) continue;
-      if (sum_of_[At(id)] == kNone && target_of_[At(id)] == kNone) {
+      if (sums_.sum_of[At(id)] == kNone && target_of_[At(id)] == kNone) {
         values_[At(id)] = outputs[k];
         continue;
       }
@@ -492,9 +480,8 @@ class BackwardRun {
   std::vector<int> readers_;               // nodes that still read the entry
   std::vector<int> finals_;                // how often the entry is a wanted gradient
   std::vector<const NodeEntry*> entries_;  // the entry as a reader names it
-  std::vector<int> sum_of_;                // the sum that the entry is added to, or kNone
-  std::vector<int> target_of_;            // the wanted gradient whose array the entry is written to
-  std::unordered_set<const Node*> sums_;  // sums that are added up by their parts
+  const graph::PlacedSums sums_;
+  std::vector<int> target_of_;  // the wanted gradient whose array the entry is written to
 };
 
 }  // namespace
