@@ -20,6 +20,11 @@ std::vector<NDArray> Invoke(std::string_view op, std::span<const NDArray> inputs
   return CallOperator(CallPlan::Find(op, parameters, inputs, {}), inputs, {}, kWriteTo);
 }
 
+std::vector<NDArray> Invoke(const std::shared_ptr<const OperatorProperty>& property,
+                            std::span<const NDArray> inputs, std::string_view implementation) {
+  return CallOperator(CallPlan::Find(property, implementation, inputs, {}), inputs, {}, kWriteTo);
+}
+
 void Invoke(std::string_view op, std::span<const NDArray> inputs, std::span<const NDArray> outputs,
             const ParameterMap& parameters, OpReqType req) {
   if (outputs.empty()) throw InvalidArgument(op, ": no outputs given");

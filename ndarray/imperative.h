@@ -32,6 +32,13 @@ inline std::vector<NDArray> Invoke(std::string_view op, std::initializer_list<ND
   return Invoke(op, std::span<const NDArray>(inputs), parameters);
 }
 
+/// Calls the operator of a property, such as that of a graph's node, by the implementation of that
+/// name unless the name is empty (OperatorProperty::CreateImplementation). The parameters are those
+/// of the property, which the call shares. Throws Error(kNotFound) for a property that the registry
+/// has not created. Otherwise as Invoke with a name.
+std::vector<NDArray> Invoke(const std::shared_ptr<const OperatorProperty>& property,
+                            std::span<const NDArray> inputs, std::string_view implementation = {});
+
 /// Calls a registered operator and writes given outputs: the visible ones or all. `{}` in their
 /// place stands for no parameters, and calls the form that returns new arrays. An output may be
 /// an input if the operator works in place on it (OperatorProperty::ForwardInplaceOption). Any

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -389,6 +390,35 @@ TEST(BoundOperatorTest, AFailedRunDoesNotStopLaterOnes) {
   data = 3.0f;
   bound.Run();
   EXPECT_THAT(out.ToVector(), ElementsAre(3));
+}
+
+/// A property that no registry has created.
+class UnregisteredProperty final : public OperatorProperty {
+ public:
+  void Init(const ParameterMap&) override {}
+  ParameterMap GetParams() const override { return {}; }
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>*) const override { return false; }
+  const std::string& TypeString() const override { return name_; }
+
+ private:
+  const std::string name_ = "test_unregistered";
+};
+
+TEST(InvokeTest, CallsTheOperatorOfAProperty) {
+  const std::shared_ptr<const OperatorProperty> other =
+      OperatorRegistry::Get().Create("_plus_scalar", {{"scalar", "4"}});
+  const NDArray x = Vector({1, 2});
+  const std::shared_ptr<const OperatorProperty> property =
+      OperatorRegistry::Get().Create("_plus_scalar", {{"scalar", "0.5"}});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(Invoke(property, {&x, 1})[0].ToVector(), ElementsAre(1.5f, 2.5f));
+    EXPECT_THAT(Invoke(other, {&x, 1})[0].ToVector(), ElementsAre(5, 6));
+  }
+  const std::vector<NDArray> two = {x, x};
+  ExpectError(kInvalid, "2 inputs given, expected 1", [&] { Invoke(property, two); });
+  ExpectError(Error::kNotFound, "test_unregistered", [&] {
+    Invoke(std::make_shared<UnregisteredProperty>(), {&x, 1});
+  });
 }
 
 }  // namespace

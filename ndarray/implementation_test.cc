@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/testing/array_values.h"
+#include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {
@@ -37,6 +39,11 @@ TEST(ImplementationTest, IsChosenByShapeParametersAndName) {
   EXPECT_THAT(Call(Vector({0, 1}), {{"__implementation__", "native"}}), ElementsAre(1, 2));
   EXPECT_THAT(Call(Vector({0, 1}), {{"__implementation__", "fast"}}), ElementsAre(2, 3));
   EXPECT_THAT(Call(Vector({0, 1})), ElementsAre(2, 3)) << "a call without a name";
+  const std::shared_ptr<const OperatorProperty> property =
+      OperatorRegistry::Get().Create("test_two", {});
+  const NDArray x = Vector({0, 1});
+  EXPECT_THAT(Invoke(property, {&x, 1}, "native")[0].ToVector(), ElementsAre(1, 2));
+  EXPECT_THAT(Invoke(property, {&x, 1})[0].ToVector(), ElementsAre(2, 3));
 }
 
 TEST(ImplementationTest, OneThatDoesNotSupportTheCallIsRefusedWithItsReason) {

@@ -391,9 +391,8 @@ class BackwardRun {
 
   /// Runs a registered operator of the gradient's graph.
   void RunOperator(int i, const Node& node) {
-    const std::string& name = node.property->TypeString();
     const int first = graph_.EntryId(i, 0);
-    if (name == "zeros_like" && tape_.Contains(node.inputs[0].node.get())) {
+    if (node.property->TypeString() == "zeros_like" && tape_.Contains(node.inputs[0].node.get())) {
       // The tape need not have saved the value.
       values_[At(first)] = ZerosLike(node.inputs[0]);
       return;
@@ -402,14 +401,15 @@ class BackwardRun {
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       inputs.push_back(ValueOf(graph_.InputIds(i)[k], node.inputs[k]));
     }
-    const ParameterMap parameters = node.property->GetParams();
-    const auto plan = CallPlan::Find(name, parameters, inputs, {});
+    const auto plan = CallPlan::Find(node.property, /*implementation=*/{}, inputs, {});
     const CallSignature& signature = plan->signature();
     const bool has_place = sums_.sum_of[At(first)] != kNone || target_of_[At(first)] != kNone;
     if (plan->num_outputs() == 1 && has_place) {
       const Output output =
           OutputFor(first, signature.out_shape[0], signature.device, signature.out_type[0]);
-      Invoke(name, inputs, {&output.array, 1}, parameters, output.req);
+      const std::span<const NDArray> outputs(&output.array, 1);
+      CallOperator(CallPlan::Find(node.property, /*implementation=*/{}, inputs, outputs), inputs,
+                   outputs, output.req);
       return;
     }
     const std::vector<NDArray> outputs = CallOperator(plan, inputs, {}, kWriteTo);

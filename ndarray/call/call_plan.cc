@@ -42,17 +42,9 @@ void AddHash(const NDArray& array, size_t* hash) {
   for (const index_t extent : shape) AddHash(static_cast<size_t>(extent), hash);
 }
 
-size_t HashOf(std::string_view op, const ParameterMap& parameters, std::span<const NDArray> inputs,
-              std::span<const NDArray> outputs) {
-  const std::hash<std::string_view> text_hash;
-  size_t hash = text_hash(op);
-  for (const auto& [name, text] : parameters) {
-    AddHash(text_hash(name), &hash);
-    AddHash(text_hash(text), &hash);
-  }
-  for (const NDArray& input : inputs) AddHash(input, &hash);
-  for (const NDArray& output : outputs) AddHash(output, &hash);
-  return hash;
+void AddHash(std::span<const NDArray> inputs, std::span<const NDArray> outputs, size_t* hash) {
+  for (const NDArray& input : inputs) AddHash(input, hash);
+  for (const NDArray& output : outputs) AddHash(output, hash);
 }
 
 /// Notes the inputs and outputs that the graph of a gradient reads.
@@ -98,34 +90,78 @@ CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property, std::string
   write_requests_.insert(write_requests_.end(), mutated_.size(), kWriteInplace);
 }
 
-std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const ParameterMap& parameters,
-                                               std::span<const NDArray> inputs,
-                                               std::span<const NDArray> outputs) {
+std::shared_ptr<const CallPlan>& CallPlan::Recent(size_t hash) {
   // A power of two that holds the different calls of a large network. It lies on the heap, because
   // a shared library that is loaded late has little thread-local memory.
   using RecentPlans = std::array<std::shared_ptr<const CallPlan>, 1024>;
   thread_local const auto recent = std::make_unique<RecentPlans>();
-  const size_t hash = HashOf(op, parameters, inputs, outputs);
-  std::shared_ptr<const CallPlan>& slot = (*recent)[(hash >> 32) % recent->size()];
-  if (slot != nullptr && slot->Matches(hash, op, parameters, inputs, outputs)) return slot;
-  ParameterMap own = parameters;
-  const auto named = own.extract(kImplementationAttribute);
-  const auto plan =
-      std::make_shared<CallPlan>(OperatorRegistry::Get().FindOrCreate(op, own),
-                                 named.empty() ? "" : named.mapped(), inputs, outputs);
+  return (*recent)[(hash >> 32) % recent->size()];
+}
+
+std::shared_ptr<CallPlan> CallPlan::Make(size_t hash,
+                                         std::shared_ptr<const OperatorProperty> property,
+                                         std::string implementation,
+                                         std::span<const NDArray> inputs,
+                                         std::span<const NDArray> outputs) {
+  auto plan =
+      std::make_shared<CallPlan>(std::move(property), std::move(implementation), inputs, outputs);
   plan->hash_ = hash;
-  plan->asked_op_ = op;
-  plan->asked_parameters_ = parameters;
   for (const NDArray& output : outputs) {
     plan->asked_outputs_.emplace_back(output.shape(), output.dtype());
   }
-  if (plan->property_->purity() != Purity::kSynchronous) slot = plan;
   return plan;
 }
 
-bool CallPlan::Matches(size_t hash, std::string_view op, const ParameterMap& parameters,
-                       std::span<const NDArray> inputs, std::span<const NDArray> outputs) const {
-  if (hash != hash_ || engine_ != Engine::Get() || op != asked_op_) return false;
+std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const ParameterMap& parameters,
+                                               std::span<const NDArray> inputs,
+                                               std::span<const NDArray> outputs) {
+  const std::hash<std::string_view> text_hash;
+  size_t hash = text_hash(op);
+  for (const auto& [name, text] : parameters) {
+    AddHash(text_hash(name), &hash);
+    AddHash(text_hash(text), &hash);
+  }
+  AddHash(inputs, outputs, &hash);
+  std::shared_ptr<const CallPlan>& recent = Recent(hash);
+  if (recent != nullptr && recent->Matches(hash, inputs, outputs) && recent->asked_op_ == op &&
+      recent->asked_parameters_ == parameters) {
+    return recent;
+  }
+  ParameterMap own = parameters;
+  const auto named = own.extract(kImplementationAttribute);
+  const std::shared_ptr<CallPlan> plan = Make(hash, OperatorRegistry::Get().FindOrCreate(op, own),
+                                              named.empty() ? "" : named.mapped(), inputs, outputs);
+  plan->asked_op_ = op;
+  plan->asked_parameters_ = parameters;
+  if (plan->property_->purity() != Purity::kSynchronous) recent = plan;
+  return plan;
+}
+
+std::shared_ptr<const CallPlan> CallPlan::Find(
+    const std::shared_ptr<const OperatorProperty>& property, std::string_view implementation,
+    std::span<const NDArray> inputs, std::span<const NDArray> outputs) {
+  // A plan keeps its property, whose address therefore is no other property's.
+  size_t hash = 0;
+  AddHash(std::hash<const OperatorProperty*>()(property.get()), &hash);
+  AddHash(std::hash<std::string_view>()(implementation), &hash);
+  AddHash(inputs, outputs, &hash);
+  std::shared_ptr<const CallPlan>& recent = Recent(hash);
+  if (recent != nullptr && recent->Matches(hash, inputs, outputs) && recent->asked_op_.empty() &&
+      recent->property_ == property && recent->implementation_ == implementation) {
+    return recent;
+  }
+  if (property->RegisteredName().empty()) {
+    throw OperatorRegistry::Get().UnknownOperator(property->TypeString());
+  }
+  const std::shared_ptr<CallPlan> plan =
+      Make(hash, property, std::string(implementation), inputs, outputs);
+  if (property->purity() != Purity::kSynchronous) recent = plan;
+  return plan;
+}
+
+bool CallPlan::Matches(size_t hash, std::span<const NDArray> inputs,
+                       std::span<const NDArray> outputs) const {
+  if (hash != hash_ || engine_ != Engine::Get()) return false;
   if (inputs.size() != num_inputs() || outputs.size() != asked_outputs_.size()) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].is_none() || inputs[i].dtype() != signature_.in_type[i] ||
@@ -141,7 +177,7 @@ bool CallPlan::Matches(size_t hash, std::string_view op, const ParameterMap& par
       return false;
     }
   }
-  return parameters == asked_parameters_;
+  return true;
 }
 
 void CallPlan::TakeInputs(std::span<const NDArray> inputs) {

@@ -51,6 +51,12 @@ class CallPlan {
   static std::shared_ptr<const CallPlan> Find(std::string_view op, const ParameterMap& parameters,
                                               std::span<const NDArray> inputs,
                                               std::span<const NDArray> outputs);
+  /// Returns a plan of the operator of a property, by the implementation of that name unless the
+  /// name is empty; see the other Find. Throws what Invoke throws: Error(kNotFound) for a property
+  /// that the registry has not created.
+  static std::shared_ptr<const CallPlan> Find(
+      const std::shared_ptr<const OperatorProperty>& property, std::string_view implementation,
+      std::span<const NDArray> inputs, std::span<const NDArray> outputs);
 
   const std::shared_ptr<const OperatorProperty>& property() const { return property_; }
   const std::string& name() const { return property_->TypeString(); }
@@ -88,8 +94,16 @@ class CallPlan {
     std::vector<bool> inputs, outputs;
   };
 
-  bool Matches(size_t hash, std::string_view op, const ParameterMap& parameters,
-               std::span<const NDArray> inputs, std::span<const NDArray> outputs) const;
+  /// Returns the calling thread's recent plan for a hash, to be replaced; null for none.
+  static std::shared_ptr<const CallPlan>& Recent(size_t hash);
+  /// Makes a plan that Find may return again.
+  static std::shared_ptr<CallPlan> Make(size_t hash,
+                                        std::shared_ptr<const OperatorProperty> property,
+                                        std::string implementation, std::span<const NDArray> inputs,
+                                        std::span<const NDArray> outputs);
+  /// Returns whether Find made the plan for this hash and arrays like these.
+  bool Matches(size_t hash, std::span<const NDArray> inputs,
+               std::span<const NDArray> outputs) const;
   void TakeInputs(std::span<const NDArray> inputs);
   void TakeContext();
   void InferOutputs(std::span<const NDArray> outputs);
@@ -106,7 +120,7 @@ class CallPlan {
 
   // What Find was asked for.
   size_t hash_ = 0;
-  std::string asked_op_;
+  std::string asked_op_;  // empty if it was asked for a property
   ParameterMap asked_parameters_;
   std::vector<std::pair<TShape, DType>> asked_outputs_;
 

@@ -46,15 +46,6 @@ bool HasUniqueNames(const IndexedGraph& graph) {
   return true;
 }
 
-/// Returns the parameters of Invoke for an operator's node.
-ParameterMap ParametersOf(const Node& node) {
-  ParameterMap parameters = node.property->GetParams();
-  if (std::string name = graph::NamedImplementation(node); !name.empty()) {
-    parameters.emplace(kImplementationAttribute, std::move(name));
-  }
-  return parameters;
-}
-
 /// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
 /// may have others.
 graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
@@ -270,19 +261,17 @@ CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
     throw InvalidArgument("CachedOp: max_signatures is ", options.max_signatures,
                           ", expected 1 or more");
   }
+  implementations_.resize(At(graph_.num_nodes()));
   for (int i = 0; i < graph_.num_nodes(); ++i) {
     const Node& node = graph_.node(i);
     if (!node.is_variable()) {
       // Each call has its own operator, which may keep something for its gradient.
       calls_nodes_ |= node.property->purity() == Purity::kSynchronous;
+      implementations_[At(i)] = graph::NamedImplementation(node);
       continue;
     }
     input_nodes_.push_back(i);
     input_names_.push_back(node.name);
-  }
-  if (!calls_nodes_) return;
-  for (const Node* const node : graph_.nodes()) {
-    parameters_.push_back(node->is_variable() ? ParameterMap() : ParametersOf(*node));
   }
 }
 
@@ -367,10 +356,8 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
       Report(*monitoring, node, monitoring->names.inputs(*node.property), arguments);
     }
     try {
-      const std::string& op = node.property->TypeString();
-      const std::vector<NDArray> results = parameters_.empty()
-                                               ? Invoke(op, arguments, ParametersOf(node))
-                                               : Invoke(op, arguments, parameters_[At(i)]);
+      const std::vector<NDArray> results =
+          Invoke(node.property, arguments, implementations_[At(i)]);
       for (size_t k = 0; k < results.size(); ++k) {
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
       }

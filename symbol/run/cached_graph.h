@@ -13,7 +13,6 @@
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/graph/graph.h"
-#include "tessera/ops/parameter.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/run/step_runner.h"
 
@@ -148,9 +147,9 @@ class CachedGraph {
   const graph::IndexedGraph graph_;
   const CachedOpOptions options_;
   std::vector<std::string> input_names_;
-  std::vector<int> input_nodes_;          // the variables' nodes, in the order of the inputs
-  bool calls_nodes_;                      // whether the operators are called one by one
-  std::vector<ParameterMap> parameters_;  // of each node for these calls; empty if they are rare
+  std::vector<int> input_nodes_;              // the variables' nodes, in the order of the inputs
+  bool calls_nodes_;                          // whether the operators are called one by one
+  std::vector<std::string> implementations_;  // for each node, the name of the one to use, or empty
 
   std::mutex mutex_;
   std::shared_ptr<const Monitoring> monitoring_ ABSL_GUARDED_BY(mutex_);  // null for none
