@@ -62,6 +62,7 @@ class Pipeline {
         heads_, [&](const Node& variable) { return folded.parameters.contains(&variable); },
         "_parameter");
     result_.parameters = std::move(split.fixed);
+    KnowFixed(&result_.parameters);
     Finish("parameters", std::move(split.heads));
   }
 
@@ -87,16 +88,24 @@ class Pipeline {
     SplitGraph split = SplitOffConstants(heads_);
     result_.constants = std::move(split.fixed);
     Finish("constants", std::move(split.heads));
-    if (result_.constants.empty()) return;
+    KnowFixed(&result_.constants);
+  }
+
+  /// Infers shapes and types of fixed values, and notes that the variables in their place are like
+  /// them.
+  void KnowFixed(std::vector<FixedValue>* fixed) {
+    if (fixed->empty()) return;
     std::vector<NodeEntry> values;
-    for (const FixedValue& constant : result_.constants) values.push_back(constant.value);
+    for (const FixedValue& one : *fixed) values.push_back(one.value);
     const IndexedGraph graph(values);
-    const GraphShapes shapes = InferShapes(graph, {});
-    const GraphTypes types = InferTypes(graph, {});
+    const GraphShapes shapes = InferShapes(graph, KnownIn(graph, shapes_));
+    const GraphTypes types = InferTypes(graph, KnownIn(graph, types_));
     for (size_t i = 0; i < values.size(); ++i) {
-      const std::string& name = result_.constants[i].variable.node->name;
-      shapes_[name] = shapes.entries[At(graph.heads()[i])];
-      types_[name] = types.entries[At(graph.heads()[i])];
+      FixedValue& one = (*fixed)[i];
+      one.shape = shapes.entries[At(graph.heads()[i])];
+      one.dtype = types.entries[At(graph.heads()[i])];
+      shapes_[one.variable.node->name] = one.shape;
+      types_[one.variable.node->name] = one.dtype;
     }
   }
 

@@ -64,6 +64,8 @@ void Compute(const std::vector<FixedValue>& fixed, Arrays* arrays) {
   for (const FixedValue& one : fixed) values.push_back(one.value);
   const std::vector<Array> computed = Evaluate(values, *arrays);
   for (size_t i = 0; i < fixed.size(); ++i) {
+    EXPECT_EQ(fixed[i].shape, computed[i].shape);
+    EXPECT_EQ(fixed[i].dtype, computed[i].dtype);
     (*arrays)[fixed[i].variable.node->name] = computed[i];
   }
 }

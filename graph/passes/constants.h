@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
 #include "tessera/graph/node.h"
 
 namespace tessera::graph {
@@ -13,6 +15,9 @@ namespace tessera::graph {
 struct FixedValue {
   NodeEntry value;     ///< the value, an output of a node of the given graph
   NodeEntry variable;  ///< the variable that stands for it in the new graph
+  /// The value's shape and element type, which RunPasses sets.
+  TShape shape = {};
+  DType dtype = DType::kUnknown;
 };
 
 /// A graph in two parts.
