@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "tessera/base/device.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/node.h"
+#include "tessera/graph/passes.h"
 #include "tessera/ops/operator.h"
 
 namespace tessera::graph {
@@ -22,7 +22,7 @@ enum class ValueKind {
   kGradient,      ///< in the gradient array of argument `index`
   kHeadGradient,  ///< in the caller's array for the gradient of output `index`
   kOutput,        ///< in output array `index`
-  kFixed,         ///< in the array of ProgramGraph::fixed[index]
+  kFixed,         ///< in the array of fixed value `index`: constants, then parameters
 };
 
 /// A value that a step reads or writes.
@@ -74,31 +74,14 @@ struct Program {
   int num_values() const { return static_cast<int>(values.size()); }
 };
 
-/// A variable that stands for a value which is computed apart from the program.
-struct FixedVariable {
-  NodeEntry variable;  ///< an input of the graph
-  TShape shape;        ///< fully known
-  DType dtype;         ///< the element type
-};
-
-/// A graph with its gradients, ready to become a program.
-struct ProgramGraph {
-  std::vector<NodeEntry> heads;           ///< the outputs
-  std::vector<NodeEntry> head_gradients;  ///< see Gradients; empty if no gradient is wanted
-  std::vector<NodeEntry> gradients;       ///< see Gradients, on the devices of the wanted values
-  std::vector<FixedVariable> fixed = {};  ///< variables besides those of the given graph
-  /// The devices of nodes that do not lie on the default one.
-  std::unordered_map<const Node*, Device> devices = {};
-};
-
 /// The treatment of a graph before a program is made of it.
 struct ProgramOptions {
   /// The device of all steps and values, unless `passes` gives them others.
   Device device = Device::Cpu();
   /// Rewrites a graph, adds the gradients of the wanted values, which are arguments, and places the
   /// nodes on devices. Variables stay the same nodes. Null for BuildGradients alone.
-  std::function<ProgramGraph(const std::vector<NodeEntry>& heads,
-                             const std::vector<NodeEntry>& wanted)>
+  std::function<PreparedGraph(const std::vector<NodeEntry>& heads,
+                              const std::vector<NodeEntry>& wanted)>
       passes = nullptr;
   /// Computes results and gradients that nothing reads, too, to be looked at.
   bool keeps_unread = false;

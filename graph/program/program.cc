@@ -23,26 +23,11 @@ std::shared_ptr<Node> Apply(std::string_view op, std::string name, NodeEntry inp
   return MakeNode(OperatorRegistry::Get().Create(op, {}), std::move(name), {std::move(input)}).node;
 }
 
-/// Returns the owner of each node of a graph, which has plain pointers itself.
-std::vector<std::shared_ptr<Node>> OwnersOf(const IndexedGraph& graph,
-                                            const std::vector<NodeEntry>& heads) {
-  std::vector<std::shared_ptr<Node>> owners(At(graph.num_nodes()));
-  const auto own = [&](const NodeEntry& entry) {
-    std::shared_ptr<Node>& owner = owners[At(graph.NodeId(entry.node.get()))];
-    if (owner == nullptr) owner = entry.node;
-  };
-  for (const NodeEntry& head : heads) own(head);
-  for (const Node* node : graph.nodes()) {
-    for (const NodeEntry& input : node->inputs) own(input);
-  }
-  return owners;
-}
-
 /// Returns the gradients as separate outputs of operators: each one is no variable, no value of the
 /// graph itself and no other gradient, so that each can have its own array.
 std::vector<NodeEntry> SeparateGradients(const IndexedGraph& forward,
                                          const std::vector<NodeEntry>& wanted,
-                                         ProgramGraph* graph) {
+                                         PreparedGraph* graph) {
   std::vector<NodeEntry> separate;
   std::set<std::pair<const Node*, int>> seen;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -73,7 +58,8 @@ class ProgramBuilder {
         value_(At(graph_.num_entries()), kNoValue),
         readers_(At(graph_.num_entries()), 0),
         request_(At(graph_.num_entries()), kWriteTo),
-        owners_(OwnersOf(graph_, training_heads_)) {
+        fixed_(training_.constants) {
+    fixed_.insert(fixed_.end(), training_.parameters.begin(), training_.parameters.end());
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (const int input : graph_.InputIds(i)) ++readers_[At(input)];
     }
@@ -100,18 +86,15 @@ class ProgramBuilder {
 
  private:
   /// Runs the passes. Sets gradient_arguments_, training_heads_ and num_forward_nodes_.
-  ProgramGraph AddGradients(const std::vector<NodeEntry>& heads, const ProgramOptions& options) {
+  PreparedGraph AddGradients(const std::vector<NodeEntry>& heads, const ProgramOptions& options) {
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] != kNullOp) gradient_arguments_.push_back(static_cast<int>(i));
     }
     std::vector<NodeEntry> wanted;
-    if (!gradient_arguments_.empty()) {
-      const std::vector<std::shared_ptr<Node>> owners = OwnersOf(given_, heads);
-      for (const int argument : gradient_arguments_) {
-        wanted.push_back({owners[At(given_.arguments()[At(argument)])], 0});
-      }
+    for (const int argument : gradient_arguments_) {
+      wanted.push_back({given_.Owner(given_.arguments()[At(argument)]), 0});
     }
-    ProgramGraph graph;
+    PreparedGraph graph;
     if (options.passes != nullptr) {
       graph = options.passes(heads, wanted);
     } else {
@@ -160,7 +143,7 @@ class ProgramBuilder {
         know(graph_.EntryId(i, k), given_.EntryId(given, k));
       }
     }
-    for (const FixedVariable& fixed : training_.fixed) {
+    for (const FixedValue& fixed : fixed_) {
       if (!graph_.Contains(fixed.variable.node.get())) continue;
       const size_t entry = At(graph_.EntryId(fixed.variable));
       shapes_.entries[entry] = fixed.shape;
@@ -209,8 +192,8 @@ class ProgramBuilder {
     for (const int id : given_.aux_states()) {
       PlaceVariable(id, ValueKind::kAuxState, index++, shapes, types);
     }
-    for (size_t i = 0; i < training_.fixed.size(); ++i) {
-      const Node* const node = training_.fixed[i].variable.node.get();
+    for (size_t i = 0; i < fixed_.size(); ++i) {
+      const Node* const node = fixed_[i].variable.node.get();
       if (!graph_.Contains(node)) continue;
       const int id = graph_.NodeId(node), entry = graph_.EntryId(id, 0);
       value_[At(entry)] = AddValue(ValueKind::kFixed, static_cast<int>(i), id, entry);
@@ -283,7 +266,7 @@ class ProgramBuilder {
       return;
     }
     Step step;
-    step.node = owners_[At(i)];
+    step.node = graph_.Owner(i);
     step.device = DeviceOf(&node);
     step.mutated = node.property->MutatedInputs();
     for (const int input : graph_.InputIds(i)) step.inputs.push_back(value_[At(input)]);
@@ -343,7 +326,7 @@ class ProgramBuilder {
   std::vector<int> gradient_arguments_;    // the argument of each gradient
   std::vector<NodeEntry> training_heads_;  // the outputs, then the gradients
   int num_forward_nodes_ = 0;
-  const ProgramGraph training_;
+  const PreparedGraph training_;
   const IndexedGraph graph_;
   GraphShapes shapes_;
   GraphTypes types_;
@@ -352,8 +335,8 @@ class ProgramBuilder {
   std::vector<int> value_;          // of each entry
   std::vector<int> readers_;        // of each entry, heads included
   std::vector<OpReqType> request_;  // of each entry
+  std::vector<FixedValue> fixed_;   // constants, then parameters
   PlacedSums sums_;
-  std::vector<std::shared_ptr<Node>> owners_;
   std::shared_ptr<const OperatorProperty> copy_;  // created at the first use
 };
 

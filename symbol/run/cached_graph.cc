@@ -48,9 +48,9 @@ bool HasUniqueNames(const IndexedGraph& graph) {
 
 /// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
 /// may have others.
-graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
-                              const GraphTypes& types, const std::vector<NodeEntry>& heads,
-                              const std::vector<NodeEntry>& wanted, Device device, bool training) {
+graph::PreparedGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
+                               const GraphTypes& types, const std::vector<NodeEntry>& heads,
+                               const std::vector<NodeEntry>& wanted, Device device, bool training) {
   graph::PassOptions options{
       .training = training, .wanted = wanted, .splits = false, .placement = {.device = device}};
   for (int i = 0; i < graph.num_nodes(); ++i) {
@@ -59,11 +59,7 @@ graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shap
     options.shapes[graph.node(i).name] = shapes.entries[entry];
     options.types[graph.node(i).name] = types.entries[entry];
   }
-  graph::PreparedGraph prepared = graph::RunPasses(heads, options);
-  return {.heads = std::move(prepared.heads),
-          .head_gradients = std::move(prepared.head_gradients),
-          .gradients = std::move(prepared.gradients),
-          .devices = std::move(prepared.devices)};
+  return graph::RunPasses(heads, options);
 }
 
 }  // namespace

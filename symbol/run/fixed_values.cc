@@ -12,8 +12,8 @@ FixedValues::FixedValues(const std::vector<FixedValue>& constants,
                          const std::function<NDArray(const std::string& name)>& array_of) {
   constants_ = AddValues(constants, device, array_of);
   std::unordered_map<std::string, NDArray> constant_arrays;
-  for (size_t i = 0; i < variables_.size(); ++i) {
-    constant_arrays.emplace(variables_[i].variable.node->name, arrays_[i]);
+  for (size_t i = 0; i < constants.size(); ++i) {
+    constant_arrays.emplace(constants[i].variable.node->name, arrays_[i]);
   }
   parameters_ = AddValues(parameters, device, [&](const std::string& name) {
     const auto constant = constant_arrays.find(name);
@@ -35,11 +35,8 @@ std::unique_ptr<Executor> FixedValues::AddValues(
     arrays.arguments.push_back(array_of(name));
   }
   std::unique_ptr<Executor> executor = Bind(symbol, device, arrays);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const NDArray& output = executor->outputs()[i];
-    variables_.push_back({values[i].variable, output.shape(), output.dtype()});
-    arrays_.push_back(output);
-  }
+  const std::vector<NDArray>& outputs = executor->outputs();
+  arrays_.insert(arrays_.end(), outputs.begin(), outputs.end());
   return executor;
 }
 

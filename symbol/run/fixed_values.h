@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "tessera/graph/passes/constants.h"
-#include "tessera/graph/program.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/symbol/executor.h"
 
@@ -28,9 +27,7 @@ class FixedValues {
   /// was written since the last call.
   void Update();
 
-  /// Returns the variables that stand for the values: constants, then parameters.
-  const std::vector<graph::FixedVariable>& variables() const { return variables_; }
-  /// Returns the array of value `index`.
+  /// Returns the array of value `index` of all: constants, then parameters.
   const NDArray& array(size_t index) const { return arrays_[index]; }
 
  private:
@@ -47,7 +44,6 @@ class FixedValues {
   bool has_constants_ = false;                        // whether they were computed
   bool has_parameters_ = false;
   std::vector<Source> sources_;
-  std::vector<graph::FixedVariable> variables_;
   std::vector<NDArray> arrays_;
 };
 

@@ -82,9 +82,9 @@ GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, Gr
   BindPlanned(has_gradient_, other == nullptr ? Arenas() : other->Arenas(), outputs);
 }
 
-graph::ProgramGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads,
-                                             const std::vector<NodeEntry>& wanted, bool training,
-                                             std::unique_ptr<FixedValues>* fixed) const {
+graph::PreparedGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads,
+                                              const std::vector<NodeEntry>& wanted, bool training,
+                                              std::unique_ptr<FixedValues>* fixed) const {
   const auto all_arrays = [this] {
     std::map<std::string, NDArray> arrays = Dictionary(argument_names_, arrays_.arguments);
     arrays.merge(Dictionary(aux_names_, arrays_.aux_states));
@@ -109,17 +109,12 @@ graph::ProgramGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads
     }
   }
   graph::PreparedGraph prepared = graph::RunPasses(heads, options);
-  graph::ProgramGraph result{.heads = std::move(prepared.heads),
-                             .head_gradients = std::move(prepared.head_gradients),
-                             .gradients = std::move(prepared.gradients),
-                             .devices = std::move(prepared.devices)};
   if (!prepared.constants.empty() || !prepared.parameters.empty()) {
     *fixed = std::make_unique<FixedValues>(
         prepared.constants, prepared.parameters, devices_.device,
         [arrays = all_arrays()](const std::string& name) { return arrays.at(name); });
-    result.fixed = (*fixed)->variables();
   }
-  return result;
+  return prepared;
 }
 
 Program GraphExecutor::BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed,

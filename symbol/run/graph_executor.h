@@ -77,9 +77,9 @@ class GraphExecutor final : public Executor {
                                       const FixedValues* fixed) const;
   /// Returns the arenas of all programs, to be shared.
   std::vector<std::shared_ptr<Arena>> Arenas() const;
-  graph::ProgramGraph RunPasses(const std::vector<graph::NodeEntry>& heads,
-                                const std::vector<graph::NodeEntry>& wanted, bool training,
-                                std::unique_ptr<FixedValues>* fixed) const;
+  graph::PreparedGraph RunPasses(const std::vector<graph::NodeEntry>& heads,
+                                 const std::vector<graph::NodeEntry>& wanted, bool training,
+                                 std::unique_ptr<FixedValues>* fixed) const;
   graph::Program BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed,
                               bool keeps_unread = false) const;
   void BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused,
