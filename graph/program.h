@@ -78,6 +78,9 @@ struct Program {
 struct ProgramOptions {
   /// The device of all steps and values, unless `passes` gives them others.
   Device device = Device::Cpu();
+  /// The result of the passes for the graph, with the gradients of the arguments that are
+  /// requested. Null for the graph as it is, with BuildGradients.
+  const PreparedGraph* prepared = nullptr;
   /// Rewrites a graph, adds the gradients of the wanted values, which are arguments, and places the
   /// nodes on devices. Variables stay the same nodes. Null for BuildGradients alone.
   std::function<PreparedGraph(const std::vector<NodeEntry>& heads,

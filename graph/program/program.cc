@@ -95,7 +95,9 @@ class ProgramBuilder {
       wanted.push_back({given_.Owner(given_.arguments()[At(argument)]), 0});
     }
     PreparedGraph graph;
-    if (options.passes != nullptr) {
+    if (options.prepared != nullptr) {
+      graph = *options.prepared;
+    } else if (options.passes != nullptr) {
       graph = options.passes(heads, wanted);
     } else {
       graph.heads = heads;
@@ -106,7 +108,9 @@ class ProgramBuilder {
       }
     }
     const std::optional<IndexedGraph> rewritten =
-        options.passes == nullptr ? std::nullopt : std::optional<IndexedGraph>(graph.heads);
+        options.passes == nullptr && options.prepared == nullptr
+            ? std::nullopt
+            : std::optional<IndexedGraph>(graph.heads);
     const IndexedGraph& forward = rewritten ? *rewritten : given_;
     num_forward_nodes_ = forward.num_nodes();
     training_heads_ = graph.heads;
