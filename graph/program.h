@@ -62,7 +62,8 @@ struct Step {
 /// A graph and its gradient as a list of steps over values. It knows no arrays: steps hold numbers
 /// of values, so that one program serves many sets of arrays.
 struct Program {
-  std::vector<Value> values;              ///< by number
+  /// By number. The first ones are the graph's arguments, then its auxiliary states, in order.
+  std::vector<Value> values;
   std::vector<Step> steps;                ///< in the order of execution
   int num_forward_steps = 0;              ///< the steps of the graph itself; its gradient follows
   std::vector<int> head_values;           ///< the value of each output of the graph

@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_EXECUTOR_H_
 #define TESSERA_SYMBOL_EXECUTOR_H_
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,26 @@
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
+
+struct BindArguments;
+struct CallMode;
+struct SimpleBindOptions;
+
+namespace graph {
+struct CompiledGraph;
+struct CompileOptions;
+struct Program;
+struct Step;
+struct Value;
+}  // namespace graph
+
+namespace symbol_internal {
+class Arena;
+class BoundProgram;
+class FixedValues;
+class PreparedProgram;
+struct Binding;
+}  // namespace symbol_internal
 
 /// The memory that an executor allocates for its intermediate results.
 struct MemoryPlanSummary {
@@ -43,17 +64,19 @@ struct ReshapeOptions {
 /// executor, or one of several that share memory; the arrays may be used from any thread.
 class Executor {
  public:
-  virtual ~Executor() = default;
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   /// Runs the graph on the current contents of the arguments. If is_train, operators behave as in
   /// training: they drop elements, use the batch's mean and update aux states. An executor with
   /// gradients keeps the results that these need.
-  virtual void Forward(bool is_train) = 0;
+  void Forward(bool is_train);
 
   /// Runs step `step` of Forward alone, for debugging: call it with 0, 1, … Returns the number of
   /// steps after it; 0 if there is no such step, and then runs nothing. After the last step the
   /// results are those of Forward. Throws Error(kOutOfRange) for a negative step.
-  virtual int PartialForward(bool is_train, int step) = 0;
+  int PartialForward(bool is_train, int step);
 
   /// Adds or writes (as grad_req says) the gradients of the arguments, once after each Forward:
   /// gradients overwrite the results that Forward has kept. Operators behave in the mode of that
@@ -61,27 +84,27 @@ class Executor {
   /// loss. Throws Error(kFailedPrecondition) unless Forward came last, also on executors that share
   /// this one's memory. Throws Error(kInvalidArgument) if a head gradient is missing, if there are
   /// too many, or if a shape or type does not fit.
-  virtual void Backward(const std::vector<NDArray>& head_grads = {}) = 0;
+  void Backward(const std::vector<NDArray>& head_grads = {});
 
   /// Returns the results of the last Forward, in the order of ListOutputs. The arrays are the same
   /// each time.
-  virtual const std::vector<NDArray>& outputs() const = 0;
+  const std::vector<NDArray>& outputs() const { return outputs_; }
 
   /// Return arrays in the order of the symbol's ListArguments and ListAuxiliaryStates, or by name.
   /// A gradient that is not requested is_none().
-  virtual const std::vector<NDArray>& arg_arrays() const = 0;
-  virtual const std::vector<NDArray>& grad_arrays() const = 0;
-  virtual const std::vector<NDArray>& aux_arrays() const = 0;
-  virtual std::map<std::string, NDArray> arg_dict() const = 0;
-  virtual std::map<std::string, NDArray> grad_dict() const = 0;
-  virtual std::map<std::string, NDArray> aux_dict() const = 0;
+  const std::vector<NDArray>& arg_arrays() const { return arrays_.arguments; }
+  const std::vector<NDArray>& grad_arrays() const { return arrays_.gradients; }
+  const std::vector<NDArray>& aux_arrays() const { return arrays_.aux_states; }
+  std::map<std::string, NDArray> arg_dict() const;
+  std::map<std::string, NDArray> grad_dict() const;
+  std::map<std::string, NDArray> aux_dict() const;
 
   /// Copies parameters to the arguments and aux states of these names, converted to their types.
   /// Throws Error(kInvalidArgument), before copying anything, for a name that the executor does not
   /// have, unless `allow_extra_params`, and for a shape that does not fit.
-  virtual void CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
-                              const std::map<std::string, NDArray>& aux_states = {},
-                              bool allow_extra_params = false) = 0;
+  void CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
+                      const std::map<std::string, NDArray>& aux_states = {},
+                      bool allow_extra_params = false);
 
   /// Returns an executor of the same symbol for other shapes of inputs. Arrays whose shape does not
   /// change are shared with this executor, and so is the memory of arrays that do not grow, outputs
@@ -89,7 +112,7 @@ class Executor {
   /// of the other, and between Forward and Backward of one, the other must not run. Throws
   /// Error(kInvalidArgument) if the shapes do not fit, or if ReshapeOptions forbid what they
   /// require.
-  virtual std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const = 0;
+  std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const;
 
   /// Calls `callback` in each later run with the results of each step, in order and in the calling
   /// thread, right after the step is pushed. A result is called "fc1_output"; one of the gradient
@@ -98,15 +121,101 @@ class Executor {
   /// receives the inputs of each step before, "fc1_data", and first, by its name, a variable that
   /// is one. `names` may give other names than the operator's. Monitored runs use separate memory
   /// for each result. An empty function ends this.
-  virtual void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false,
-                                  MonitorNames names = {}) = 0;
+  void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false,
+                          MonitorNames names = {});
 
   /// Returns the memory of the intermediate results.
-  virtual MemoryPlanSummary memory_plan() const = 0;
+  MemoryPlanSummary memory_plan() const;
 
   /// Returns the operations in order, with shapes and the places that they write: arrays, or byte
   /// offsets in the memory of intermediate results.
-  virtual std::string DebugString() const = 0;
+  std::string DebugString() const;
+
+ private:
+  friend std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device,
+                                        const BindArguments& arrays);
+  friend std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
+                                              const SimpleBindOptions& options);
+
+  /// Arrays and their names, in the order of ListArguments and ListAuxiliaryStates.
+  struct Arrays {
+    std::vector<std::string> argument_names;
+    std::vector<std::string> aux_names;
+    std::vector<NDArray> arguments;
+    std::vector<NDArray> gradients;
+    std::vector<OpReqType> grad_requests;
+    std::vector<NDArray> aux_states;
+
+    /// Returns the devices of arguments and aux states by name.
+    std::map<std::string, Device> Devices() const;
+  };
+  /// The devices of the symbol's nodes: those without a group, and the others by group.
+  struct Placement {
+    Device device;
+    std::map<std::string, Device> group2ctx;
+  };
+  /// The results of the last Forward, for Backward.
+  enum class Results {
+    kNone,
+    kKept,
+    kUsed,  // overwritten by an earlier Backward
+  };
+
+  /// Binds a compiled graph of the symbol to arrays that fit its values. `shared` is an executor
+  /// whose memory is used too, or null. Outputs use the memory of `outputs`, those of an executor
+  /// of the symbol, where it is large enough.
+  Executor(const Symbol& symbol, Placement placement, graph::CompiledGraph compiled, Arrays arrays,
+           const Executor* shared, const std::vector<NDArray>& outputs = {});
+
+  void MakeArrays(const graph::Program& program, const std::vector<NDArray>& outputs);
+  /// Returns the array of a value; none for an intermediate one.
+  NDArray ArrayOf(const graph::Value& value) const;
+  std::shared_ptr<symbol_internal::Binding> BindArrays(
+      const symbol_internal::PreparedProgram& program,
+      const symbol_internal::FixedValues* fixed) const;
+  /// Returns the arenas of all programs, to be shared.
+  std::vector<std::shared_ptr<symbol_internal::Arena>> Arenas() const;
+  /// Compiles the symbol for the executor's arrays and their devices.
+  graph::CompiledGraph Compile(graph::CompileOptions options) const;
+  void BindPlanned(bool training, graph::CompiledGraph compiled,
+                   std::vector<std::shared_ptr<symbol_internal::Arena>> reused,
+                   const std::vector<NDArray>& outputs = {});
+  void BindMonitored();
+  /// Returns the program for a mode, bound at its first use.
+  symbol_internal::BoundProgram* Planned(bool is_train);
+  /// Returns the program to run, monitored or not, after updating its fixed values.
+  symbol_internal::BoundProgram* Runner(bool is_train);
+  const symbol_internal::PreparedProgram& prepared() const;
+  CallMode ForwardMode(bool is_train) const;
+  void RunMonitored(symbol_internal::BoundProgram* runner, int begin, int end, CallMode mode);
+  void ReportInputs(const symbol_internal::BoundProgram& runner, const graph::Step& step) const;
+  void ReportOutputs(const symbol_internal::BoundProgram& runner, const graph::Step& step) const;
+  void RequireResults() const;
+  void TakeHeadGradients(const std::vector<NDArray>& given);
+  NDArray Reshaped(const std::string& name, const NDArray& array, const TShape& shape,
+                   const ReshapeOptions& options) const;
+  std::string Describe(int value) const;
+
+  const Symbol symbol_;
+  const Placement placement_;
+  const Arrays arrays_;
+  const bool has_gradient_;
+  std::vector<NDArray> outputs_;
+  std::vector<NDArray> head_gradients_;  // is_none() if none is needed
+  // By is_train. With gradients, the program for training serves both modes; otherwise the other
+  // one is not needed before the first Forward in its mode.
+  std::array<std::unique_ptr<symbol_internal::BoundProgram>, 2> planned_;
+  // Of these programs; null for none.
+  std::array<std::unique_ptr<symbol_internal::FixedValues>, 2> fixed_;
+  std::unique_ptr<symbol_internal::BoundProgram> monitored_;  // made at the first monitored run
+  MonitorCallback monitor_;
+  bool monitor_all_ = false;
+  MonitorNames monitor_names_;
+
+  symbol_internal::BoundProgram* last_ = nullptr;  // what the last Forward ran
+  bool last_is_train_ = false;
+  int next_step_ = 0;  // of PartialForward
+  Results results_ = Results::kNone;
 };
 
 /// Arrays for Bind, in the order of ListArguments and ListAuxiliaryStates.

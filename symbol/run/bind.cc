@@ -1,5 +1,3 @@
-#include "tessera/symbol/executor.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <set>
@@ -9,35 +7,37 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/graph/compile.h"
 #include "tessera/graph/graph.h"
-#include "tessera/graph/infer.h"
-#include "tessera/symbol/run/graph_executor.h"
+#include "tessera/graph/program.h"
+#include "tessera/symbol/executor.h"
 
 namespace tessera {
 
 using base_internal::At;
-using graph::GraphShapes;
-using graph::GraphTypes;
+using graph::CompiledGraph;
 using graph::IndexedGraph;
-using symbol_internal::ExecutorArrays;
-using symbol_internal::ExecutorDevices;
-using symbol_internal::GraphExecutor;
+using graph::Value;
 
 namespace {
 
-/// Throws unless `array` fits the graph's variable `name`.
-void CheckArray(const char* what, const std::string& name, const NDArray& array,
-                const TShape& shape, DType dtype, Device device) {
+void RequireArray(const char* what, const std::string& name, const NDArray& array) {
   if (array.is_none()) {
     throw InvalidArgument("Bind: no array for ", what, " \"", Excerpt(name), "\"");
   }
-  if (array.shape() != shape) {
+}
+
+/// Throws unless `array` fits the value of the variable `name`.
+void CheckArray(const char* what, const std::string& name, const NDArray& array, const Value& value,
+                Device device) {
+  RequireArray(what, name, array);
+  if (array.shape() != value.shape) {
     throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" has shape ", array.shape(),
-                          ", expected ", shape);
+                          ", expected ", value.shape);
   }
-  if (array.dtype() != dtype) {
+  if (array.dtype() != value.dtype) {
     throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" has element type ",
-                          array.dtype(), ", expected ", dtype);
+                          array.dtype(), ", expected ", value.dtype);
   }
   if (array.device() != device) {
     throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" lies on ", array.device(),
@@ -51,29 +51,20 @@ void CheckCount(const char* what, size_t given, size_t expected) {
   }
 }
 
-void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
-  if (shapes.complete) return;
-  for (int i = 0; i < graph.num_nodes(); ++i) {
-    for (int k = 0; k < graph.NumOutputs(i); ++k) {
-      const TShape& shape = shapes.entries[At(graph.EntryId(i, k))];
-      if (!shape.known()) {
-        throw InvalidArgument("Bind: the shape of \"", Excerpt(graph.node(i).OutputName(k)),
-                              "\" is ", shape, "; give the shapes of more inputs");
-      }
-    }
-  }
+std::vector<std::string> NamesOf(const IndexedGraph& graph, const std::vector<int>& nodes) {
+  std::vector<std::string> names;
+  for (const int id : nodes) names.push_back(graph.node(id).name);
+  return names;
 }
 
 /// Returns the gradient requests of a SimpleBind, one for each argument.
-std::vector<OpReqType> RequestsOf(const IndexedGraph& graph, const SimpleBindOptions& options) {
+std::vector<OpReqType> RequestsOf(const std::vector<std::string>& names,
+                                  const SimpleBindOptions& options) {
   const std::set<std::string_view> no_gradient(options.no_gradient.begin(),
                                                options.no_gradient.end());
   std::vector<OpReqType> requests;
-  std::vector<std::string> names;
   size_t num_found = 0;
-  for (const int node : graph.arguments()) {
-    const std::string& name = graph.node(node).name;
-    names.push_back(name);
+  for (const std::string& name : names) {
     const auto found = options.grad_requests.find(name);
     if (found != options.grad_requests.end()) {
       requests.push_back(found->second == kWriteInplace ? kWriteTo : found->second);
@@ -138,99 +129,104 @@ class SharedArrays {
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays) {
   const IndexedGraph graph(symbol.outputs());
   graph.RequireUniqueNames("Bind");
-  const ExecutorDevices devices{device, arrays.group2ctx};
-  ExecutorArrays complete{arrays.arguments, arrays.gradients, arrays.grad_requests,
-                          arrays.aux_states};
-  const size_t num_arguments = graph.arguments().size();
-  CheckCount("arguments", arrays.arguments.size(), num_arguments);
-  CheckCount("aux states", arrays.aux_states.size(), graph.aux_states().size());
+  Executor::Arrays complete{.argument_names = NamesOf(graph, graph.arguments()),
+                            .aux_names = NamesOf(graph, graph.aux_states()),
+                            .arguments = arrays.arguments,
+                            .gradients = arrays.gradients,
+                            .grad_requests = arrays.grad_requests,
+                            .aux_states = arrays.aux_states};
+  const size_t num_arguments = complete.argument_names.size();
+  CheckCount("arguments", complete.arguments.size(), num_arguments);
+  CheckCount("aux states", complete.aux_states.size(), complete.aux_names.size());
   if (complete.gradients.empty()) complete.gradients.resize(num_arguments);
   CheckCount("gradients", complete.gradients.size(), num_arguments);
   if (complete.grad_requests.empty()) complete.grad_requests.resize(num_arguments, kWriteTo);
   CheckCount("gradient requests", complete.grad_requests.size(), num_arguments);
 
-  std::map<std::string, TShape> known_shapes;
-  std::map<std::string, DType> known_types;
+  std::map<std::string, TShape> shapes;
+  std::map<std::string, DType> types;
   for (size_t i = 0; i < num_arguments; ++i) {
-    const std::string& name = graph.node(graph.arguments()[i]).name;
-    if (complete.arguments[i].is_none()) {
-      throw InvalidArgument("Bind: no array for argument \"", Excerpt(name), "\"");
-    }
-    known_shapes[name] = complete.arguments[i].shape();
-    known_types[name] = complete.arguments[i].dtype();
+    const std::string& name = complete.argument_names[i];
+    RequireArray("argument", name, complete.arguments[i]);
+    shapes[name] = complete.arguments[i].shape();
+    types[name] = complete.arguments[i].dtype();
     if (complete.gradients[i].is_none()) complete.grad_requests[i] = kNullOp;
     if (complete.grad_requests[i] == kWriteInplace) complete.grad_requests[i] = kWriteTo;
   }
-  const GraphShapes shapes = graph::InferShapes(graph, known_shapes);
-  const GraphTypes types = graph::InferTypes(graph, known_types);
-  RequireComplete(graph, shapes);
-  const auto check = [&](const char* what, int node, const NDArray& array, Device expected) {
-    const size_t entry = At(graph.EntryId(node, 0));
-    CheckArray(what, graph.node(node).name, array, shapes.entries[entry], types.entries[entry],
-               expected);
-  };
+  for (size_t i = 0; i < complete.aux_states.size(); ++i) {
+    RequireArray("aux state", complete.aux_names[i], complete.aux_states[i]);
+  }
+  CompiledGraph compiled = Compile(symbol.outputs(), shapes, types, complete.grad_requests,
+                                   {.caller = "Bind",
+                                    .device = device,
+                                    .groups = arrays.group2ctx,
+                                    .variables = complete.Devices(),
+                                    .splits = true});
   // With groups, values are copied from wherever an array lies to where they are read.
   const auto device_of = [&](const NDArray& array) {
-    return arrays.group2ctx.empty() || array.is_none() ? device : array.device();
+    return arrays.group2ctx.empty() ? device : array.device();
   };
-  for (size_t i = 0; i < num_arguments; ++i) {
-    const NDArray& argument = complete.arguments[i];
-    check("argument", graph.arguments()[i], argument, device_of(argument));
-    if (complete.grad_requests[i] != kNullOp) {
-      check("the gradient of", graph.arguments()[i], complete.gradients[i], device_of(argument));
-    }
+  auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
+  for (size_t i = 0; i < num_arguments; ++i, ++value) {
+    const std::string& name = complete.argument_names[i];
+    const Device expected = device_of(complete.arguments[i]);
+    CheckArray("argument", name, complete.arguments[i], *value, expected);
+    if (complete.grad_requests[i] == kNullOp) continue;
+    CheckArray("the gradient of", name, complete.gradients[i], *value, expected);
   }
-  for (size_t i = 0; i < graph.aux_states().size(); ++i) {
+  for (size_t i = 0; i < complete.aux_states.size(); ++i, ++value) {
     const NDArray& state = complete.aux_states[i];
-    check("aux state", graph.aux_states()[i], state, device_of(state));
+    CheckArray("aux state", complete.aux_names[i], state, *value, device_of(state));
   }
-  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, devices, std::move(complete),
-                                         arrays.shared_executor);
+  return std::unique_ptr<Executor>(new Executor(symbol, {device, arrays.group2ctx},
+                                                std::move(compiled), std::move(complete),
+                                                arrays.shared_executor));
 }
 
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options) {
   const IndexedGraph graph(symbol.outputs());
   graph.RequireUniqueNames("Bind");
-  const ExecutorDevices devices{device, options.group2ctx};
   const SharedArrays shared(options);
-  const GraphShapes shapes = graph::InferShapes(graph, options.shapes);
-  const GraphTypes types = graph::InferTypes(graph, options.types);
-  RequireComplete(graph, shapes);
-  const std::map<std::string, Device> device_of = devices.OfVariables(graph, symbol);
-  const auto entry_of = [&](int node) { return At(graph.EntryId(node, 0)); };
+  Executor::Arrays arrays{.argument_names = NamesOf(graph, graph.arguments()),
+                          .aux_names = NamesOf(graph, graph.aux_states())};
+  arrays.grad_requests = RequestsOf(arrays.argument_names, options);
+  CompiledGraph compiled =
+      Compile(symbol.outputs(), options.shapes, options.types, arrays.grad_requests,
+              {.caller = "Bind", .device = device, .groups = options.group2ctx, .splits = true});
+  const auto device_of = [&](const Value& value) {
+    return compiled.program.devices[At(value.device)];
+  };
   // Returns an existing array, after checking it, or a new one for none.
-  const auto array_of = [&](const char* what, int node, const NDArray& existing) {
-    const std::string& name = graph.node(node).name;
-    const TShape& shape = shapes.entries[entry_of(node)];
-    const DType dtype = types.entries[entry_of(node)];
+  const auto array_of = [&](const char* what, const std::string& name, const Value& value,
+                            const NDArray& existing) {
     if (!existing.is_none()) {
-      CheckArray(what, name, existing, shape, dtype, device_of.at(name));
+      CheckArray(what, name, existing, value, device_of(value));
       return existing;
     }
-    NDArray array(shape, device_of.at(name), dtype);
+    NDArray array(value.shape, device_of(value), value.dtype);
     array = 0.0f;
     return array;
   };
-  ExecutorArrays arrays{.grad_requests = RequestsOf(graph, options)};
-  for (size_t i = 0; i < graph.arguments().size(); ++i) {
-    const int node = graph.arguments()[i];
-    const std::string& name = graph.node(node).name;
+  auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
+  for (size_t i = 0; i < arrays.argument_names.size(); ++i, ++value) {
+    const std::string& name = arrays.argument_names[i];
     NDArray existing = shared.Array(name);
     if (existing.is_none() && options.allocate != nullptr) {
-      existing = options.allocate(name, shapes.entries[entry_of(node)], device_of.at(name),
-                                  types.entries[entry_of(node)]);
+      existing = options.allocate(name, value->shape, device_of(*value), value->dtype);
     }
-    arrays.arguments.push_back(array_of("argument", node, existing));
-    arrays.gradients.push_back(arrays.grad_requests[i] == kNullOp
-                                   ? NDArray()
-                                   : array_of("the gradient of", node, shared.Gradient(name)));
+    arrays.arguments.push_back(array_of("argument", name, *value, existing));
+    arrays.gradients.push_back(
+        arrays.grad_requests[i] == kNullOp
+            ? NDArray()
+            : array_of("the gradient of", name, *value, shared.Gradient(name)));
   }
-  for (const int node : graph.aux_states()) {
-    arrays.aux_states.push_back(array_of("aux state", node, shared.Array(graph.node(node).name)));
+  for (const std::string& name : arrays.aux_names) {
+    arrays.aux_states.push_back(array_of("aux state", name, *value++, shared.Array(name)));
   }
-  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, devices, std::move(arrays),
-                                         options.shared_executor);
+  return std::unique_ptr<Executor>(new Executor(symbol, {device, options.group2ctx},
+                                                std::move(compiled), std::move(arrays),
+                                                options.shared_executor));
 }
 
 }  // namespace tessera

@@ -1,38 +1,36 @@
-#include "tessera/symbol/run/graph_executor.h"
+#include "tessera/symbol/executor.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
-#include "tessera/graph/passes.h"
-#include "tessera/graph/passes/memory_plan.h"
-#include "tessera/graph/passes/placement.h"
-#include "tessera/ndarray/imperative.h"
-#include "tessera/ops/parameter.h"
+#include "tessera/graph/compile.h"
+#include "tessera/graph/program.h"
+#include "tessera/ndarray/call/operator_call.h"
+#include "tessera/symbol/run/fixed_values.h"
+#include "tessera/symbol/run/prepared_program.h"
+#include "tessera/symbol/run/step_runner.h"
 
-namespace tessera::symbol_internal {
+namespace tessera {
 
 using base_internal::At;
-using graph::GraphShapes;
-using graph::GraphTypes;
-using graph::IndexedGraph;
+using graph::CompiledGraph;
 using graph::kNoValue;
-using graph::NodeEntry;
 using graph::Program;
 using graph::Step;
 using graph::Value;
 using graph::ValueKind;
+using symbol_internal::Arena;
+using symbol_internal::Binding;
+using symbol_internal::BoundProgram;
+using symbol_internal::FixedValues;
+using symbol_internal::PreparedProgram;
+using symbol_internal::SegmentSize;
+using symbol_internal::VariableSet;
 
 namespace {
-
-std::vector<std::string> NamesOf(const IndexedGraph& graph, const std::vector<int>& nodes) {
-  std::vector<std::string> names;
-  for (const int id : nodes) names.push_back(graph.node(id).name);
-  return names;
-}
 
 std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
                                           const std::vector<NDArray>& arrays) {
@@ -50,86 +48,48 @@ NDArray FirstPart(const NDArray& array, const TShape& shape) {
 
 }  // namespace
 
-std::map<std::string, Device> ExecutorDevices::OfVariables(const IndexedGraph& graph,
-                                                           const Symbol& symbol) const {
-  std::unordered_map<const graph::Node*, Device> placed;
-  if (!group2ctx.empty()) {
-    placed = PlaceDevices(symbol.outputs(), {.groups = group2ctx, .device = device}).devices;
-  }
+std::map<std::string, Device> Executor::Arrays::Devices() const {
   std::map<std::string, Device> devices;
-  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) {
-      const auto found = placed.find(&graph.node(id));
-      devices.emplace(graph.node(id).name, found == placed.end() ? device : found->second);
-    }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    devices.emplace(argument_names[i], arguments[i].device());
+  }
+  for (size_t i = 0; i < aux_states.size(); ++i) {
+    devices.emplace(aux_names[i], aux_states[i].device());
   }
   return devices;
 }
 
-GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, GraphShapes shapes,
-                             GraphTypes types, ExecutorDevices devices, ExecutorArrays arrays,
-                             const Executor* shared, const std::vector<NDArray>& outputs)
+Executor::Executor(const Symbol& symbol, Placement placement, CompiledGraph compiled, Arrays arrays,
+                   const Executor* shared, const std::vector<NDArray>& outputs)
     : symbol_(symbol),
-      shapes_(std::move(shapes)),
-      types_(std::move(types)),
-      devices_(std::move(devices)),
+      placement_(std::move(placement)),
       arrays_(std::move(arrays)),
       has_gradient_(std::any_of(arrays_.grad_requests.begin(), arrays_.grad_requests.end(),
-                                [](OpReqType request) { return request != kNullOp; })),
-      argument_names_(NamesOf(graph, graph.arguments())),
-      aux_names_(NamesOf(graph, graph.aux_states())) {
-  const auto* const other = dynamic_cast<const GraphExecutor*>(shared);
-  BindPlanned(has_gradient_, other == nullptr ? Arenas() : other->Arenas(), outputs);
+                                [](OpReqType request) { return request != kNullOp; })) {
+  BindPlanned(has_gradient_, std::move(compiled), shared == nullptr ? Arenas() : shared->Arenas(),
+              outputs);
 }
 
-graph::PreparedGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads,
-                                              const std::vector<NodeEntry>& wanted, bool training,
-                                              std::unique_ptr<FixedValues>* fixed) const {
-  const auto all_arrays = [this] {
-    std::map<std::string, NDArray> arrays = Dictionary(argument_names_, arrays_.arguments);
-    arrays.merge(Dictionary(aux_names_, arrays_.aux_states));
-    return arrays;
+Executor::~Executor() = default;
+
+CompiledGraph Executor::Compile(graph::CompileOptions options) const {
+  options.device = placement_.device;
+  options.groups = placement_.group2ctx;
+  options.variables = arrays_.Devices();
+  std::map<std::string, TShape> shapes;
+  std::map<std::string, DType> types;
+  const auto know = [&](const std::vector<std::string>& names, const std::vector<NDArray>& arrays) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      shapes.emplace(names[i], arrays[i].shape());
+      types.emplace(names[i], arrays[i].dtype());
+    }
   };
-  graph::PassOptions options{
-      .training = training,
-      .wanted = wanted,
-      .splits = fixed != nullptr,
-      .placement = {.groups = devices_.group2ctx, .device = devices_.device}};
-  if (!devices_.group2ctx.empty()) {
-    for (const auto& [name, array] : all_arrays()) {
-      options.placement.variables.emplace(name, array.device());
-    }
-  }
-  const IndexedGraph graph(heads);
-  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) {
-      const size_t entry = At(graph.EntryId(id, 0));
-      options.shapes[graph.node(id).name] = shapes_.entries[entry];
-      options.types[graph.node(id).name] = types_.entries[entry];
-    }
-  }
-  graph::PreparedGraph prepared = graph::RunPasses(heads, options);
-  if (!prepared.constants.empty() || !prepared.parameters.empty()) {
-    *fixed = std::make_unique<FixedValues>(
-        prepared.constants, prepared.parameters, devices_.device,
-        [arrays = all_arrays()](const std::string& name) { return arrays.at(name); });
-  }
-  return prepared;
+  know(arrays_.argument_names, arrays_.arguments);
+  know(arrays_.aux_names, arrays_.aux_states);
+  return graph::Compile(symbol_.outputs(), shapes, types, arrays_.grad_requests, options);
 }
 
-Program GraphExecutor::BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed,
-                                    bool keeps_unread) const {
-  return graph::BuildProgram(
-      symbol_.outputs(), shapes_, types_, arrays_.grad_requests,
-      {.device = devices_.device,
-       .passes =
-           [&](const std::vector<NodeEntry>& heads, const std::vector<NodeEntry>& wanted) {
-             return RunPasses(heads, wanted, training, fixed);
-           },
-       .keeps_unread = keeps_unread});
-}
-
-void GraphExecutor::MakeArrays(const Program& program, const std::vector<NDArray>& outputs) {
+void Executor::MakeArrays(const Program& program, const std::vector<NDArray>& outputs) {
   head_gradients_.resize(program.head_values.size());
   for (size_t i = 0; i < program.head_values.size(); ++i) {
     const Value& value = program.values[At(program.head_values[i])];
@@ -152,7 +112,7 @@ void GraphExecutor::MakeArrays(const Program& program, const std::vector<NDArray
   }
 }
 
-NDArray GraphExecutor::ArrayOf(const Value& value) const {
+NDArray Executor::ArrayOf(const Value& value) const {
   switch (value.kind) {
     case ValueKind::kArgument:
       return arrays_.arguments[At(value.index)];
@@ -171,8 +131,8 @@ NDArray GraphExecutor::ArrayOf(const Value& value) const {
   return NDArray();
 }
 
-std::shared_ptr<Binding> GraphExecutor::BindArrays(const PreparedProgram& program,
-                                                   const FixedValues* fixed) const {
+std::shared_ptr<Binding> Executor::BindArrays(const PreparedProgram& program,
+                                              const FixedValues* fixed) const {
   auto binding = std::make_shared<Binding>(program);
   for (int i = 0; i < program.program().num_values(); ++i) {
     const Value& value = program.program().values[At(i)];
@@ -183,7 +143,7 @@ std::shared_ptr<Binding> GraphExecutor::BindArrays(const PreparedProgram& progra
   return binding;
 }
 
-std::vector<std::shared_ptr<Arena>> GraphExecutor::Arenas() const {
+std::vector<std::shared_ptr<Arena>> Executor::Arenas() const {
   std::vector<std::shared_ptr<Arena>> arenas;
   for (const auto& planned : planned_) {
     if (planned == nullptr) continue;
@@ -193,13 +153,19 @@ std::vector<std::shared_ptr<Arena>> GraphExecutor::Arenas() const {
   return arenas;
 }
 
-void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused,
-                                const std::vector<NDArray>& outputs) {
+void Executor::BindPlanned(bool training, CompiledGraph compiled,
+                           std::vector<std::shared_ptr<Arena>> reused,
+                           const std::vector<NDArray>& outputs) {
   std::unique_ptr<FixedValues> fixed;
-  Program program = BuildProgram(training, &fixed);
-  graph::MemoryPlan plan = PlanMemory(&program);
-  const auto prepared =
-      std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
+  if (!compiled.constants.empty() || !compiled.parameters.empty()) {
+    std::map<std::string, NDArray> arrays = Dictionary(arrays_.argument_names, arrays_.arguments);
+    arrays.merge(Dictionary(arrays_.aux_names, arrays_.aux_states));
+    fixed = std::make_unique<FixedValues>(
+        compiled.constants, compiled.parameters, placement_.device,
+        [&arrays](const std::string& name) { return arrays.at(name); });
+  }
+  const auto prepared = std::make_shared<const PreparedProgram>(std::move(compiled.program),
+                                                                std::move(compiled.plan));
   if (outputs_.empty()) MakeArrays(prepared->program(), outputs);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, fixed.get());
   std::vector<std::shared_ptr<Arena>> arenas;
@@ -212,16 +178,11 @@ void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena
   fixed_[training ? 1 : 0] = std::move(fixed);
 }
 
-void GraphExecutor::BindMonitored() {
-  // Every node of the symbol is to be seen, so no pass changes the graph.
-  Program program =
-      devices_.group2ctx.empty()
-          ? graph::BuildProgram(symbol_.outputs(), shapes_, types_, arrays_.grad_requests,
-                                {.device = devices_.device, .keeps_unread = true})
-          : BuildProgram(/*training=*/true, nullptr, /*keeps_unread=*/true);
-  graph::MemoryPlan plan = PlanMemory(&program, graph::MemorySharing::kNone);
-  const auto prepared = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan),
-                                                                SegmentSize::kOneStep);
+void Executor::BindMonitored() {
+  CompiledGraph compiled =
+      Compile({.training = true, .keeps_unread = true, .sharing = graph::MemorySharing::kNone});
+  const auto prepared = std::make_shared<const PreparedProgram>(
+      std::move(compiled.program), std::move(compiled.plan), SegmentSize::kOneStep);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, nullptr);
   for (int i = 0; i < prepared->program().num_values(); ++i) {
     const Value& value = prepared->program().values[At(i)];
@@ -233,24 +194,30 @@ void GraphExecutor::BindMonitored() {
   monitored_ = std::make_unique<BoundProgram>(prepared, binding);
 }
 
-BoundProgram* GraphExecutor::Planned(bool is_train) {
+const PreparedProgram& Executor::prepared() const {
+  return planned_[has_gradient_ ? 1 : 0]->program();
+}
+
+BoundProgram* Executor::Planned(bool is_train) {
   const size_t mode = is_train || has_gradient_ ? 1 : 0;
-  if (planned_[mode] == nullptr) BindPlanned(is_train, Arenas());
+  if (planned_[mode] == nullptr) {
+    BindPlanned(is_train, Compile({.training = is_train, .splits = true}), Arenas());
+  }
   if (fixed_[mode] != nullptr) fixed_[mode]->Update();
   return planned_[mode].get();
 }
 
-BoundProgram* GraphExecutor::Runner(bool is_train) {
+BoundProgram* Executor::Runner(bool is_train) {
   if (monitor_ == nullptr) return Planned(is_train);
   if (monitored_ == nullptr) BindMonitored();
   return monitored_.get();
 }
 
-CallMode GraphExecutor::ForwardMode(bool is_train) const {
+CallMode Executor::ForwardMode(bool is_train) const {
   return {.is_train = is_train, .needs_gradient = has_gradient_};
 }
 
-void GraphExecutor::Forward(bool is_train) {
+void Executor::Forward(bool is_train) {
   results_ = Results::kNone;
   next_step_ = 0;
   last_ = Runner(is_train);
@@ -263,7 +230,7 @@ void GraphExecutor::Forward(bool is_train) {
   results_ = Results::kKept;
 }
 
-int GraphExecutor::PartialForward(bool is_train, int step) {
+int Executor::PartialForward(bool is_train, int step) {
   if (step < 0) {
     throw OutOfRange("Executor::PartialForward: step ", step, ", expected 0 or more");
   }
@@ -283,7 +250,7 @@ int GraphExecutor::PartialForward(bool is_train, int step) {
   return num_steps - step - 1;
 }
 
-void GraphExecutor::RequireResults() const {
+void Executor::RequireResults() const {
   constexpr const char* kOnce =
       "; expected Forward before each call, since gradients overwrite the results that Forward "
       "keeps";
@@ -301,7 +268,7 @@ void GraphExecutor::RequireResults() const {
   }
 }
 
-void GraphExecutor::Backward(const std::vector<NDArray>& head_grads) {
+void Executor::Backward(const std::vector<NDArray>& head_grads) {
   RequireResults();
   TakeHeadGradients(head_grads);
   results_ = Results::kUsed;
@@ -314,7 +281,7 @@ void GraphExecutor::Backward(const std::vector<NDArray>& head_grads) {
   }
 }
 
-void GraphExecutor::TakeHeadGradients(const std::vector<NDArray>& given) {
+void Executor::TakeHeadGradients(const std::vector<NDArray>& given) {
   if (!given.empty() && given.size() != head_gradients_.size()) {
     throw InvalidArgument("Executor::Backward: ", given.size(), " head gradients were given for ",
                           head_gradients_.size(), " outputs");
@@ -330,14 +297,13 @@ void GraphExecutor::TakeHeadGradients(const std::vector<NDArray>& given) {
   }
 }
 
-void GraphExecutor::SetMonitorCallback(MonitorCallback callback, bool monitor_all,
-                                       MonitorNames names) {
+void Executor::SetMonitorCallback(MonitorCallback callback, bool monitor_all, MonitorNames names) {
   monitor_ = std::move(callback);
   monitor_all_ = monitor_all;
   monitor_names_ = std::move(names);
 }
 
-void GraphExecutor::RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode) {
+void Executor::RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode) {
   for (int i = begin; i < end; ++i) {
     const Step& step = runner->program().program().steps[At(i)];
     if (monitor_ != nullptr && monitor_all_) ReportInputs(*runner, step);
@@ -346,7 +312,7 @@ void GraphExecutor::RunMonitored(BoundProgram* runner, int begin, int end, CallM
   }
 }
 
-void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) const {
+void Executor::ReportInputs(const BoundProgram& runner, const Step& step) const {
   const std::vector<std::string> names = monitor_names_.inputs(*step.node->property);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const NDArray& array = runner.binding().arrays[At(step.inputs[i])];
@@ -356,7 +322,7 @@ void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) c
   }
 }
 
-void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) const {
+void Executor::ReportOutputs(const BoundProgram& runner, const Step& step) const {
   const std::vector<std::string> names = monitor_names_.outputs(*step.node->property);
   for (size_t k = 0; k < step.outputs.size(); ++k) {
     NDArray array;
@@ -372,19 +338,19 @@ void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) 
   }
 }
 
-std::map<std::string, NDArray> GraphExecutor::arg_dict() const {
-  return Dictionary(argument_names_, arrays_.arguments);
+std::map<std::string, NDArray> Executor::arg_dict() const {
+  return Dictionary(arrays_.argument_names, arrays_.arguments);
 }
-std::map<std::string, NDArray> GraphExecutor::grad_dict() const {
-  return Dictionary(argument_names_, arrays_.gradients);
+std::map<std::string, NDArray> Executor::grad_dict() const {
+  return Dictionary(arrays_.argument_names, arrays_.gradients);
 }
-std::map<std::string, NDArray> GraphExecutor::aux_dict() const {
-  return Dictionary(aux_names_, arrays_.aux_states);
+std::map<std::string, NDArray> Executor::aux_dict() const {
+  return Dictionary(arrays_.aux_names, arrays_.aux_states);
 }
 
-void GraphExecutor::CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
-                                   const std::map<std::string, NDArray>& aux_states,
-                                   bool allow_extra_params) {
+void Executor::CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
+                              const std::map<std::string, NDArray>& aux_states,
+                              bool allow_extra_params) {
   std::vector<std::pair<NDArray, NDArray>> copies;
   const auto match = [&](const char* kind, const std::vector<std::string>& names,
                          const std::vector<NDArray>& own,
@@ -407,15 +373,15 @@ void GraphExecutor::CopyParamsFrom(const std::map<std::string, NDArray>& argumen
       copies.emplace_back(array, target->second);
     }
   };
-  match("argument", argument_names_, arrays_.arguments, arguments);
-  match("aux state", aux_names_, arrays_.aux_states, aux_states);
+  match("argument", arrays_.argument_names, arrays_.arguments, arguments);
+  match("aux state", arrays_.aux_names, arrays_.aux_states, aux_states);
   for (const auto& [from, to] : copies) CopyFromTo(from, to);
 }
 
-NDArray GraphExecutor::Reshaped(const std::string& name, const NDArray& array, const TShape& shape,
-                                bool is_stated, const ReshapeOptions& options) const {
+NDArray Executor::Reshaped(const std::string& name, const NDArray& array, const TShape& shape,
+                           const ReshapeOptions& options) const {
   if (array.is_none() || array.shape() == shape) return array;
-  if (!is_stated && !options.partial_shaping) {
+  if (!options.shapes.contains(name) && !options.partial_shaping) {
     throw InvalidArgument("Executor::Reshape: the shape of \"", Excerpt(name), "\" changes from ",
                           array.shape(), " to ", shape,
                           ", but was not stated; set partial_shaping to allow this");
@@ -431,35 +397,36 @@ NDArray GraphExecutor::Reshaped(const std::string& name, const NDArray& array, c
   return larger;
 }
 
-std::unique_ptr<Executor> GraphExecutor::Reshape(const ReshapeOptions& options) const {
-  const IndexedGraph graph(symbol_.outputs());
+std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const {
   std::map<std::string, DType> types;
-  for (size_t i = 0; i < argument_names_.size(); ++i) {
-    types[argument_names_[i]] = arrays_.arguments[i].dtype();
+  for (size_t i = 0; i < arrays_.arguments.size(); ++i) {
+    types[arrays_.argument_names[i]] = arrays_.arguments[i].dtype();
   }
-  const GraphShapes new_shapes = InferShapes(graph, options.shapes);
-  if (!new_shapes.complete) {
-    throw InvalidArgument("Executor::Reshape: the shapes given do not determine all others");
+  CompiledGraph compiled =
+      graph::Compile(symbol_.outputs(), options.shapes, types, arrays_.grad_requests,
+                     {.caller = "Executor::Reshape",
+                      .device = placement_.device,
+                      .groups = placement_.group2ctx,
+                      .variables = arrays_.Devices(),
+                      .splits = true});
+  auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
+  Arrays arrays{.argument_names = arrays_.argument_names,
+                .aux_names = arrays_.aux_names,
+                .grad_requests = arrays_.grad_requests};
+  for (size_t i = 0; i < arrays_.arguments.size(); ++i, ++value) {
+    const std::string& name = arrays_.argument_names[i];
+    arrays.arguments.push_back(Reshaped(name, arrays_.arguments[i], value->shape, options));
+    arrays.gradients.push_back(Reshaped(name, arrays_.gradients[i], value->shape, options));
   }
-  const auto shape_of = [&](int node) { return new_shapes.entries[At(graph.EntryId(node, 0))]; };
-  ExecutorArrays arrays{.grad_requests = arrays_.grad_requests};
-  for (size_t i = 0; i < argument_names_.size(); ++i) {
-    const std::string& name = argument_names_[i];
-    const TShape shape = shape_of(graph.arguments()[i]);
-    const bool is_stated = options.shapes.contains(name);
-    arrays.arguments.push_back(Reshaped(name, arrays_.arguments[i], shape, is_stated, options));
-    arrays.gradients.push_back(Reshaped(name, arrays_.gradients[i], shape, is_stated, options));
+  for (size_t i = 0; i < arrays_.aux_states.size(); ++i, ++value) {
+    arrays.aux_states.push_back(
+        Reshaped(arrays_.aux_names[i], arrays_.aux_states[i], value->shape, options));
   }
-  for (size_t i = 0; i < aux_names_.size(); ++i) {
-    arrays.aux_states.push_back(Reshaped(aux_names_[i], arrays_.aux_states[i],
-                                         shape_of(graph.aux_states()[i]),
-                                         options.shapes.contains(aux_names_[i]), options));
-  }
-  return std::make_unique<GraphExecutor>(symbol_, graph, new_shapes, InferTypes(graph, types),
-                                         devices_, std::move(arrays), this, outputs_);
+  return std::unique_ptr<Executor>(
+      new Executor(symbol_, placement_, std::move(compiled), std::move(arrays), this, outputs_));
 }
 
-MemoryPlanSummary GraphExecutor::memory_plan() const {
+MemoryPlanSummary Executor::memory_plan() const {
   const graph::MemoryPlan& plan = prepared().plan();
   const auto in_arrays = std::count(plan.value_arena.begin(), plan.value_arena.end(), kNoValue);
   return {.values = static_cast<int>(plan.value_arena.size()) - static_cast<int>(in_arrays),
@@ -468,7 +435,7 @@ MemoryPlanSummary GraphExecutor::memory_plan() const {
           .unplanned_bytes = plan.unplanned_bytes};
 }
 
-std::string GraphExecutor::DebugString() const {
+std::string Executor::DebugString() const {
   const Program& program = prepared().program();
   std::string text;
   for (int i = 0; i < program.num_steps(); ++i) {
@@ -487,7 +454,7 @@ std::string GraphExecutor::DebugString() const {
          " bytes, unplanned " + std::to_string(plan.unplanned_bytes) + "\n";
 }
 
-std::string GraphExecutor::Describe(int id) const {
+std::string Executor::Describe(int id) const {
   const Value& value = prepared().program().values[At(id)];
   std::string text;
   switch (value.kind) {
@@ -495,13 +462,13 @@ std::string GraphExecutor::Describe(int id) const {
       text = "offset " + std::to_string(prepared().plan().value_offset[At(id)]);
       break;
     case ValueKind::kArgument:
-      text = argument_names_[At(value.index)];
+      text = arrays_.argument_names[At(value.index)];
       break;
     case ValueKind::kAuxState:
-      text = aux_names_[At(value.index)];
+      text = arrays_.aux_names[At(value.index)];
       break;
     case ValueKind::kGradient:
-      text = "gradient of " + argument_names_[At(value.index)];
+      text = "gradient of " + arrays_.argument_names[At(value.index)];
       break;
     case ValueKind::kHeadGradient:
       text = "head gradient " + std::to_string(value.index);
@@ -516,4 +483,4 @@ std::string GraphExecutor::Describe(int id) const {
   return text + " " + std::string(DTypeName(value.dtype)) + value.shape.ToString();
 }
 
-}  // namespace tessera::symbol_internal
+}  // namespace tessera
