@@ -2,7 +2,6 @@
 #define TESSERA_GRAPH_PROGRAM_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -77,16 +76,11 @@ struct Program {
 
 /// The treatment of a graph before a program is made of it.
 struct ProgramOptions {
-  /// The device of all steps and values, unless `passes` gives them others.
+  /// The device of all steps and values to which `prepared` gives none.
   Device device = Device::Cpu();
   /// The result of the passes for the graph, with the gradients of the arguments that are
   /// requested. Null for the graph as it is, with BuildGradients.
   const PreparedGraph* prepared = nullptr;
-  /// Rewrites a graph, adds the gradients of the wanted values, which are arguments, and places the
-  /// nodes on devices. Variables stay the same nodes. Null for BuildGradients alone.
-  std::function<PreparedGraph(const std::vector<NodeEntry>& heads,
-                              const std::vector<NodeEntry>& wanted)>
-      passes = nullptr;
   /// Computes results and gradients that nothing reads, too, to be looked at.
   bool keeps_unread = false;
 };

@@ -85,7 +85,8 @@ class ProgramBuilder {
   }
 
  private:
-  /// Runs the passes. Sets gradient_arguments_, training_heads_ and num_forward_nodes_.
+  /// Takes the result of the passes, or adds gradients to the graph as it is. Sets
+  /// gradient_arguments_, training_heads_ and num_forward_nodes_.
   PreparedGraph AddGradients(const std::vector<NodeEntry>& heads, const ProgramOptions& options) {
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] != kNullOp) gradient_arguments_.push_back(static_cast<int>(i));
@@ -97,8 +98,6 @@ class ProgramBuilder {
     PreparedGraph graph;
     if (options.prepared != nullptr) {
       graph = *options.prepared;
-    } else if (options.passes != nullptr) {
-      graph = options.passes(heads, wanted);
     } else {
       graph.heads = heads;
       if (!wanted.empty()) {
@@ -108,9 +107,7 @@ class ProgramBuilder {
       }
     }
     const std::optional<IndexedGraph> rewritten =
-        options.passes == nullptr && options.prepared == nullptr
-            ? std::nullopt
-            : std::optional<IndexedGraph>(graph.heads);
+        options.prepared == nullptr ? std::nullopt : std::optional<IndexedGraph>(graph.heads);
     const IndexedGraph& forward = rewritten ? *rewritten : given_;
     num_forward_nodes_ = forward.num_nodes();
     training_heads_ = graph.heads;

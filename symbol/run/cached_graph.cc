@@ -1,16 +1,12 @@
 #include "tessera/symbol/run/cached_graph.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "tessera/base/at.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
-#include "tessera/graph/infer.h"
-#include "tessera/graph/passes.h"
-#include "tessera/graph/passes/memory_plan.h"
+#include "tessera/graph/compile.h"
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
@@ -22,8 +18,6 @@
 namespace tessera::symbol_internal {
 
 using base_internal::At;
-using graph::GraphShapes;
-using graph::GraphTypes;
 using graph::IndexedGraph;
 using graph::kNoValue;
 using graph::Node;
@@ -37,30 +31,6 @@ namespace {
 
 // States beyond this number are freed after a call. They serve calls that overlap.
 constexpr size_t kMaxIdleStates = 8;
-
-bool HasUniqueNames(const IndexedGraph& graph) {
-  std::unordered_set<std::string_view> names;
-  for (const Node* node : graph.nodes()) {
-    if (node->is_variable() && !names.insert(node->name).second) return false;
-  }
-  return true;
-}
-
-/// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
-/// may have others.
-graph::PreparedGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
-                               const GraphTypes& types, const std::vector<NodeEntry>& heads,
-                               const std::vector<NodeEntry>& wanted, Device device, bool training) {
-  graph::PassOptions options{
-      .training = training, .wanted = wanted, .splits = false, .placement = {.device = device}};
-  for (int i = 0; i < graph.num_nodes(); ++i) {
-    if (!graph.node(i).is_variable()) continue;
-    const size_t entry = At(graph.EntryId(i, 0));
-    options.shapes[graph.node(i).name] = shapes.entries[entry];
-    options.types[graph.node(i).name] = types.entries[entry];
-  }
-  return graph::RunPasses(heads, options);
-}
 
 }  // namespace
 
@@ -96,65 +66,62 @@ bool CallSignature::Matches(std::span<const NDArray> inputs,
   return true;
 }
 
+graph::KnownVariables CallSignature::Variables() const {
+  graph::KnownVariables variables;
+  for (const Input& input : inputs_) {
+    variables.shapes.push_back(input.shape);
+    variables.types.push_back(input.dtype);
+  }
+  return variables;
+}
+
 void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
   // Acquire: pairs with the release store of the thread that has compiled.
   if (is_compiled_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(compile_mutex_);
   if (is_compiled_.load(std::memory_order_relaxed)) return;
-  GraphShapes shapes{.entries = std::vector<TShape>(At(graph.num_entries()))};
-  GraphTypes types{.entries = std::vector<DType>(At(graph.num_entries()), DType::kUnknown)};
-  std::vector<int> variables = graph.arguments();
-  variables.insert(variables.end(), graph.aux_states().begin(), graph.aux_states().end());
-  std::sort(variables.begin(), variables.end());
+  const std::vector<int>& variables = graph.variables();
   const auto position = [&variables](int node) {
     return static_cast<int>(std::lower_bound(variables.begin(), variables.end(), node) -
                             variables.begin());
   };
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const size_t entry = At(graph.EntryId(variables[i], 0));
-    shapes.entries[entry] = signature_.shape(i);
-    types.entries[entry] = signature_.dtype(i);
-  }
   input_of_argument_.clear();
   input_of_aux_state_.clear();
   for (const int node : graph.arguments()) input_of_argument_.push_back(position(node));
   for (const int node : graph.aux_states()) input_of_aux_state_.push_back(position(node));
-  CompleteShapes(graph, &shapes);
-  CompleteTypes(graph, &types);
-  if (shapes.complete && types.complete) BuildProgram(heads, graph, shapes, types);
+  graph::CompiledGraph compiled = CompileGraph(heads);
+  if (compiled.complete) TakeProgram(std::move(compiled));
   is_compiled_.store(true, std::memory_order_release);
 }
 
-void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const IndexedGraph& graph,
-                                 const GraphShapes& shapes, const GraphTypes& types) {
-  graph::ProgramOptions options{.device = signature_.device()};
-  // The passes know variables by name.
-  if (HasUniqueNames(graph)) {
-    options.passes = [&](const std::vector<NodeEntry>& outputs,
-                         const std::vector<NodeEntry>& wanted) {
-      return RunPasses(graph, shapes, types, outputs, wanted, signature_.device(),
-                       signature_.is_train() || signature_.is_recorded());
-    };
+graph::CompiledGraph CompiledGraph::CompileGraph(const std::vector<NodeEntry>& heads) {
+  // Nothing is split off, because values of weights could not be kept: each call may have others.
+  // Backward may be called again where the tape retains its graph.
+  const graph::CompileOptions options{.caller = "CachedOp",
+                                      .device = signature_.device(),
+                                      .training = signature_.is_train() || signature_.is_recorded(),
+                                      .may_be_incomplete = true,
+                                      .sharing = signature_.is_recorded()
+                                                     ? graph::MemorySharing::kWithinDirection
+                                                     : graph::MemorySharing::kAll};
+  std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
+  const graph::KnownVariables known = signature_.Variables();
+  if (!signature_.is_recorded()) return graph::Compile(heads, known, requests, options);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (signature_.needs_gradient(At(input_of_argument_[i]))) requests[i] = kWriteTo;
   }
-  std::vector<OpReqType> requests(graph.arguments().size(), kNullOp);
-  if (signature_.is_recorded()) {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      if (signature_.needs_gradient(At(input_of_argument_[i]))) requests[i] = kWriteTo;
-    }
-  }
-  Program program;
   try {
-    program = graph::BuildProgram(heads, shapes, types, requests, options);
+    return graph::Compile(heads, known, requests, options);
   } catch (const Error& error) {
     // Only Backward needs the gradient to exist, as on the tape.
     gradient_error_ = error;
     requests.assign(requests.size(), kNullOp);
-    program = graph::BuildProgram(heads, shapes, types, requests, options);
+    return graph::Compile(heads, known, requests, options);
   }
-  // Backward may be called again where the tape retains its graph.
-  graph::MemoryPlan plan =
-      PlanMemory(&program, signature_.is_recorded() ? graph::MemorySharing::kWithinDirection
-                                                    : graph::MemorySharing::kAll);
+}
+
+void CompiledGraph::TakeProgram(graph::CompiledGraph compiled) {
+  const Program& program = compiled.program;
   saved_.assign(program.values.size(), false);
   for (int i = program.num_forward_steps; i < program.num_steps(); ++i) {
     for (const int value : program.steps[At(i)].inputs) saved_[At(value)] = true;
@@ -168,7 +135,8 @@ void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const Inde
       value_of_input_[At(input_of_aux_state_[At(value.index)])] = i;
     }
   }
-  program_ = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
+  program_ = std::make_shared<const PreparedProgram>(std::move(compiled.program),
+                                                     std::move(compiled.plan));
 }
 
 std::vector<NDArray> CompiledGraph::MakeOutputs(std::span<const NDArray> inputs) const {

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
+#include "tessera/graph/compile.h"
 #include "tessera/graph/graph.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/run/step_runner.h"
@@ -29,8 +30,8 @@ class CallSignature {
   bool Matches(std::span<const NDArray> inputs, const std::vector<bool>& needs_gradient,
                bool is_train) const;
 
-  const TShape& shape(size_t input) const { return inputs_[input].shape; }
-  DType dtype(size_t input) const { return inputs_[input].dtype; }
+  /// Returns the shapes and types of the inputs.
+  graph::KnownVariables Variables() const;
   bool needs_gradient(size_t input) const { return needs_gradient_[input]; }
   /// Returns whether an input needs a gradient, so that calls are recorded.
   bool is_recorded() const { return is_recorded_; }
@@ -94,8 +95,9 @@ class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
   void GiveState(CallState state);
 
  private:
-  void BuildProgram(const std::vector<graph::NodeEntry>& heads, const graph::IndexedGraph& graph,
-                    const graph::GraphShapes& shapes, const graph::GraphTypes& types);
+  /// Compiles the graph. Sets gradient_error_.
+  graph::CompiledGraph CompileGraph(const std::vector<graph::NodeEntry>& heads);
+  void TakeProgram(graph::CompiledGraph compiled);
   std::vector<NDArray> MakeOutputs(std::span<const NDArray> inputs) const;
 
   const CallSignature signature_;
