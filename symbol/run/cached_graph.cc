@@ -172,12 +172,11 @@ std::vector<NDArray> CompiledGraph::Call(std::span<const NDArray> inputs) {
   CallState state = TakeState();
   AddArenas(*program_, /*backward=*/false, {}, &state.arenas);
   binding->SetArenas(*program_, state.arenas, state.variables);
-  const SegmentRun run{
-      program_,
-      binding,
-      nullptr,
-      {.is_train = signature_.is_train(), .needs_gradient = signature_.is_recorded()}};
-  for (const Segment& segment : program_->forward()) PushSegment(run, segment);
+  PushSegments({program_,
+                binding,
+                nullptr,
+                {.is_train = signature_.is_train(), .needs_gradient = signature_.is_recorded()}},
+               program_->forward());
   if (signature_.is_recorded()) {
     RecordCall(std::make_shared<RecordedGraph>(shared_from_this(), *binding, std::move(state)),
                inputs, outputs);

@@ -132,11 +132,11 @@ void RecordedGraph::Backward(std::span<const NDArray> out_grads, std::span<const
   if (compiled_->gradient_error()) throw Error(*compiled_->gradient_error());
   RequireUnchanged();
   const DistinctGradients gradients(req, in_grads);
-  const SegmentRun run{compiled_->program(),
-                       Bind(out_grads, gradients.req(), gradients.arrays()),
-                       compiled_->GradientCalls(gradients.req()),
-                       {.is_train = compiled_->signature().is_train()}};
-  for (const Segment& segment : run.program->backward()) PushSegment(run, segment);
+  PushSegments({compiled_->program(),
+                Bind(out_grads, gradients.req(), gradients.arrays()),
+                compiled_->GradientCalls(gradients.req()),
+                {.is_train = compiled_->signature().is_train()}},
+               compiled_->program()->backward());
   gradients.Finish();
 }
 

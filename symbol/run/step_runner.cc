@@ -1,6 +1,9 @@
 #include "tessera/symbol/run/step_runner.h"
 
 #include <algorithm>
+#include <limits>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "tessera/base/at.h"
@@ -14,23 +17,50 @@ using base_internal::At;
 using graph::kNoValue;
 using ndarray_internal::ArrayAccess;
 
-/// The real variables of a segment's operation.
-struct OperationVariables {
-  OperationVariables(const Binding& binding, const Segment& segment) {
-    const auto list = [&binding](const std::vector<int>& values, std::vector<Variable*>* result) {
-      for (const int value : values) {
-        // Null for a gradient that the calls leave out.
-        Variable* const variable = binding.variables[At(value)];
-        if (variable != nullptr) result->push_back(variable);
-      }
-    };
-    list(segment.reads, &reads);
-    list(segment.writes, &writes);
-    list(segment.updates, &updates);
-    writes.insert(writes.end(), segment.resources.begin(), segment.resources.end());
+/// The real variables of segments' operations, one segment after another, in memory that is
+/// allocated once.
+class OperationVariables {
+ public:
+  /// Makes room for each of the segments, and for one more variable.
+  explicit OperationVariables(std::span<const Segment> segments) {
+    size_t most = 0;
+    for (const Segment& segment : segments) {
+      most = std::max(most, segment.reads.size() + segment.writes.size() + segment.updates.size() +
+                                segment.resources.size());
+    }
+    variables_.reserve(most + 1);
   }
 
-  std::vector<Variable*> reads, writes, updates;
+  /// Lists the variables of a segment. The operation also reads `extra`, unless it is null.
+  void List(const Binding& binding, const Segment& segment, Variable* extra = nullptr) {
+    variables_.clear();
+    if (extra != nullptr) variables_.push_back(extra);
+    Append(binding, segment.reads);
+    num_reads_ = variables_.size();
+    Append(binding, segment.writes);
+    variables_.insert(variables_.end(), segment.resources.begin(), segment.resources.end());
+    num_writes_ = variables_.size() - num_reads_;
+    Append(binding, segment.updates);
+  }
+
+  VariableList reads() const { return All().first(num_reads_); }
+  VariableList writes() const { return All().subspan(num_reads_, num_writes_); }
+  VariableList updates() const { return All().subspan(num_reads_ + num_writes_); }
+
+ private:
+  std::span<Variable* const> All() const { return variables_; }
+
+  void Append(const Binding& binding, const std::vector<int>& values) {
+    for (const int value : values) {
+      // Null for a gradient that the calls leave out.
+      Variable* const variable = binding.variables[At(value)];
+      if (variable != nullptr) variables_.push_back(variable);
+    }
+  }
+
+  std::vector<Variable*> variables_;  // reads, then writes, then updates
+  size_t num_reads_ = 0;
+  size_t num_writes_ = 0;
 };
 
 /// Throws the errors of earlier operations on arrays that the segment changes in part. The engine
@@ -42,17 +72,63 @@ void ThrowKept(const RunContext& context, const Binding& binding, const Segment&
   }
 }
 
-SyncFn MakeFunction(const SegmentRun& run, const Segment& segment) {
-  return [run, &segment](const RunContext& context) {
-    const PreparedProgram& program = *run.program;
-    const Binding& binding = *run.binding;
-    ThrowKept(context, binding, segment);
-    RunOnDevice(program.DeviceOf(segment), [&](void* stream) {
-      program.Run(run.calls == nullptr ? program.calls() : *run.calls, segment.begin, segment.end,
-                  run.mode, stream, {.pointers = binding.pointers, .blobs = binding.blobs});
-    });
+/// Runs a segment, inside its operation.
+void RunSegment(const SegmentRun& run, const Segment& segment, const RunContext& context) {
+  const PreparedProgram& program = *run.program;
+  const Binding& binding = *run.binding;
+  ThrowKept(context, binding, segment);
+  RunOnDevice(program.DeviceOf(segment), [&](void* stream) {
+    program.Run(run.calls == nullptr ? program.calls() : *run.calls, segment.begin, segment.end,
+                run.mode, stream, {.pointers = binding.pointers, .blobs = binding.blobs});
+  });
+}
+
+/// Returns an operation's function that owns the run.
+SyncFn MakeFunction(std::shared_ptr<const SegmentRun> run, const Segment& segment) {
+  return [run = std::move(run), &segment](const RunContext& context) {
+    RunSegment(*run, segment, context);
   };
 }
+
+PushOptions OptionsFor(const Segment& segment, const OperationVariables& variables,
+                       std::string_view name = "graph segment") {
+  return {.property = segment.property,
+          .name = name,
+          .updates = variables.updates(),
+          .merge_duplicates = true};
+}
+
+/// Owns a run until all operations that read its variable are complete, in place of the operations'
+/// functions. A function that owns something has memory of its own.
+class RunOwner {
+ public:
+  explicit RunOwner(std::shared_ptr<const SegmentRun> run)
+      : run_(std::move(run)),
+        engine_(Engine::Get()),
+        variable_(engine_->NewVariable("graph run")) {}
+  /// Pushes the end of the run.
+  ~RunOwner() {
+    try {
+      // First among those that are ready, because it frees memory.
+      engine_->PushSync([run = run_](const RunContext&) {}, Device::Cpu(), {}, {variable_},
+                        {.priority = std::numeric_limits<int>::max(), .name = "end of graph"});
+      engine_->DeleteVariable(variable_);
+    } catch (...) {
+      // There is no memory for the operation, or the process is ending. The run is lost, which is
+      // safe.
+      new (std::nothrow) std::shared_ptr<const SegmentRun>(std::move(run_));
+    }
+  }
+  RunOwner(const RunOwner&) = delete;
+  RunOwner& operator=(const RunOwner&) = delete;
+
+  Variable* variable() const { return variable_; }
+
+ private:
+  std::shared_ptr<const SegmentRun> run_;
+  Engine* const engine_;
+  Variable* const variable_;
+};
 
 }  // namespace
 
@@ -136,27 +212,37 @@ void AddArenas(const PreparedProgram& program, bool backward,
   }
 }
 
-void PushSegment(const SegmentRun& run, const Segment& segment) {
-  const OperationVariables variables(*run.binding, segment);
-  Engine::Get()->PushSync(MakeFunction(run, segment), Device::Cpu(), variables.reads,
-                          variables.writes,
-                          {.property = segment.property,
-                           .name = "graph segment",
-                           .updates = variables.updates,
-                           .merge_duplicates = true});
+void PushSegments(SegmentRun given, std::span<const Segment> segments) {
+  if (segments.empty()) return;
+  Engine* const engine = Engine::Get();
+  const auto run = std::make_shared<const SegmentRun>(std::move(given));
+  OperationVariables variables(segments);
+  if (segments.size() == 1) {
+    variables.List(*run->binding, segments[0]);
+    engine->PushSync(MakeFunction(run, segments[0]), Device::Cpu(), variables.reads(),
+                     variables.writes(), OptionsFor(segments[0], variables));
+    return;
+  }
+  const RunOwner owner(run);
+  for (const Segment& segment : segments) {
+    variables.List(*run->binding, segment, owner.variable());
+    engine->PushSync([run = run.get(),
+                      &segment](const RunContext& context) { RunSegment(*run, segment, context); },
+                     Device::Cpu(), variables.reads(), variables.writes(),
+                     OptionsFor(segment, variables));
+  }
 }
 
-SegmentOperators::SegmentOperators(const SegmentRun& run, std::span<const Segment> segments)
+SegmentOperators::SegmentOperators(SegmentRun given, std::span<const Segment> segments)
     : engine_(Engine::Get()) {
+  const auto run = std::make_shared<const SegmentRun>(std::move(given));
+  OperationVariables variables(segments);
   try {
     for (const Segment& segment : segments) {
-      const OperationVariables variables(*run.binding, segment);
-      operators_.push_back(engine_->NewOperator(MakeFunction(run, segment), variables.reads,
-                                                variables.writes,
-                                                {.property = segment.property,
-                                                 .name = "graph segment",
-                                                 .updates = variables.updates,
-                                                 .merge_duplicates = true}));
+      variables.List(*run->binding, segment);
+      operators_.push_back(engine_->NewOperator(MakeFunction(run, segment), variables.reads(),
+                                                variables.writes(),
+                                                OptionsFor(segment, variables)));
     }
   } catch (...) {
     for (EngineOperator* const op : operators_) engine_->DeleteOperator(op);
@@ -213,14 +299,14 @@ void BoundProgram::PushStep(int i, CallMode mode) {
   next_step_ = i + 1;
   // The operation's function keeps the segment alive.
   const auto segment = std::make_shared<const Segment>(program_->MakeSegment(i, i + 1));
-  const OperationVariables variables(*binding_, *segment);
-  const SyncFn run = MakeFunction({program_, binding_, nullptr, mode}, *segment);
-  Engine::Get()->PushSync([run, segment](const RunContext& context) { run(context); },
-                          Device::Cpu(), variables.reads, variables.writes,
-                          {.property = segment->property,
-                           .name = "graph step",
-                           .updates = variables.updates,
-                           .merge_duplicates = true});
+  OperationVariables variables({segment.get(), 1});
+  variables.List(*binding_, *segment);
+  const auto run =
+      std::make_shared<const SegmentRun>(SegmentRun{program_, binding_, nullptr, mode});
+  Engine::Get()->PushSync(
+      [run, segment](const RunContext& context) { RunSegment(*run, *segment, context); },
+      Device::Cpu(), variables.reads(), variables.writes(),
+      OptionsFor(*segment, variables, "graph step"));
 }
 
 bool BoundProgram::HoldsArenas() const {

@@ -83,7 +83,7 @@ void AddArenas(const PreparedProgram& program, bool backward,
                std::vector<std::shared_ptr<Arena>> reused,
                std::vector<std::shared_ptr<Arena>>* arenas);
 
-/// A run's share of the work of a segment.
+/// Everything that a run's operations share.
 struct SegmentRun {
   std::shared_ptr<const PreparedProgram> program;
   std::shared_ptr<const Binding> binding;
@@ -91,13 +91,15 @@ struct SegmentRun {
   CallMode mode;
 };
 
-/// Pushes a segment as one engine operation of the host, whose function waits for the device.
-void PushSegment(const SegmentRun& run, const Segment& segment);
+/// Pushes segments in order, each as one engine operation of the host, whose function waits for the
+/// device. The segments must live until all of them have run. Calls operator new as often for many
+/// segments as for one, unless the engine's own records have no room.
+void PushSegments(SegmentRun run, std::span<const Segment> segments);
 
 /// Segments as engine operators, to be pushed many times.
 class SegmentOperators {
  public:
-  SegmentOperators(const SegmentRun& run, std::span<const Segment> segments);
+  SegmentOperators(SegmentRun run, std::span<const Segment> segments);
   ~SegmentOperators();
   SegmentOperators(const SegmentOperators&) = delete;
   SegmentOperators& operator=(const SegmentOperators&) = delete;
