@@ -75,7 +75,7 @@ graph::KnownVariables CallSignature::Variables() const {
   return variables;
 }
 
-void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
+void CompiledCall::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
   // Acquire: pairs with the release store of the thread that has compiled.
   if (is_compiled_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(compile_mutex_);
@@ -94,7 +94,7 @@ void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGr
   is_compiled_.store(true, std::memory_order_release);
 }
 
-graph::CompiledGraph CompiledGraph::CompileGraph(const std::vector<NodeEntry>& heads) {
+graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& heads) {
   // Nothing is split off, because values of weights could not be kept: each call may have others.
   // Backward may be called again where the tape retains its graph.
   const graph::CompileOptions options{.caller = "CachedOp",
@@ -120,7 +120,7 @@ graph::CompiledGraph CompiledGraph::CompileGraph(const std::vector<NodeEntry>& h
   }
 }
 
-void CompiledGraph::TakeProgram(graph::CompiledGraph compiled) {
+void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
   const Program& program = compiled.program;
   saved_.assign(program.values.size(), false);
   for (int i = program.num_forward_steps; i < program.num_steps(); ++i) {
@@ -139,7 +139,7 @@ void CompiledGraph::TakeProgram(graph::CompiledGraph compiled) {
                                                      std::move(compiled.plan));
 }
 
-std::vector<NDArray> CompiledGraph::MakeOutputs(std::span<const NDArray> inputs) const {
+std::vector<NDArray> CompiledCall::MakeOutputs(std::span<const NDArray> inputs) const {
   const Program& program = program_->program();
   std::vector<NDArray> outputs;
   for (size_t i = 0; i < program.head_values.size(); ++i) {
@@ -157,7 +157,7 @@ std::vector<NDArray> CompiledGraph::MakeOutputs(std::span<const NDArray> inputs)
   return outputs;
 }
 
-std::vector<NDArray> CompiledGraph::Call(std::span<const NDArray> inputs) {
+std::vector<NDArray> CompiledCall::Call(std::span<const NDArray> inputs) {
   const Program& program = program_->program();
   std::vector<NDArray> outputs = MakeOutputs(inputs);
   const auto binding = std::make_shared<Binding>(*program_);
@@ -186,7 +186,7 @@ std::vector<NDArray> CompiledGraph::Call(std::span<const NDArray> inputs) {
   return outputs;
 }
 
-CallState CompiledGraph::TakeState() {
+CallState CompiledCall::TakeState() {
   {
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
@@ -198,13 +198,13 @@ CallState CompiledGraph::TakeState() {
   return {std::make_shared<const VariableSet>(program_->intermediate_variables().size()), {}};
 }
 
-void CompiledGraph::GiveState(CallState state) {
+void CompiledCall::GiveState(CallState state) {
   if (!static_alloc_) state.arenas.clear();
   const std::lock_guard lock(mutex_);
   if (idle_.size() < kMaxIdleStates) idle_.push_back(std::move(state));
 }
 
-std::shared_ptr<const StepCalls> CompiledGraph::GradientCalls(std::span<const OpReqType> requests) {
+std::shared_ptr<const StepCalls> CompiledCall::GradientCalls(std::span<const OpReqType> requests) {
   std::vector<OpReqType> of_arguments;
   for (const int input : input_of_argument_) of_arguments.push_back(requests[At(input)]);
   const std::lock_guard lock(mutex_);
@@ -266,7 +266,7 @@ int CachedGraph::num_signatures() {
   return static_cast<int>(compiled_.size());
 }
 
-std::shared_ptr<CompiledGraph> CachedGraph::Find(std::span<const NDArray> inputs) {
+std::shared_ptr<CompiledCall> CachedGraph::Find(std::span<const NDArray> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].is_none()) continue;
     throw InvalidArgument("CachedOp: input ", i, " (", Excerpt(input_names_[i]),
@@ -282,7 +282,7 @@ std::shared_ptr<CompiledGraph> CachedGraph::Find(std::span<const NDArray> inputs
     return compiled->signature().Matches(inputs, needs_gradient, is_train);
   });
   if (found == compiled_.end()) {
-    auto compiled = std::make_shared<CompiledGraph>(
+    auto compiled = std::make_shared<CompiledCall>(
         CallSignature(inputs, input_names_, std::move(needs_gradient), is_train),
         options_.static_alloc);
     if (compiled_.size() == static_cast<size_t>(options_.max_signatures)) compiled_.pop_back();
@@ -299,7 +299,7 @@ std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
   }
   const std::shared_ptr<const Monitoring> monitoring = GetMonitoring();
   if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
-  const std::shared_ptr<CompiledGraph> compiled = Find(inputs);
+  const std::shared_ptr<CompiledCall> compiled = Find(inputs);
   compiled->Compile(symbol_.outputs(), graph_);
   return compiled->is_dynamic() ? CallNodes(inputs, nullptr) : compiled->Call(inputs);
 }

@@ -63,9 +63,9 @@ struct CallState {
 /// A graph compiled for a signature.
 ///
 /// Threads: every member may be called from any thread.
-class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
+class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
  public:
-  CompiledGraph(CallSignature signature, bool static_alloc)
+  CompiledCall(CallSignature signature, bool static_alloc)
       : signature_(std::move(signature)), static_alloc_(static_alloc) {}
 
   const CallSignature& signature() const { return signature_; }
@@ -140,7 +140,7 @@ class CachedGraph {
   /// Reports the inputs or outputs of a node.
   static void Report(const Monitoring& monitoring, const graph::Node& node,
                      const std::vector<std::string>& names, const std::vector<NDArray>& arrays);
-  std::shared_ptr<CompiledGraph> Find(std::span<const NDArray> inputs);
+  std::shared_ptr<CompiledCall> Find(std::span<const NDArray> inputs);
   /// Calls the operators one by one. `monitoring` may be null.
   std::vector<NDArray> CallNodes(std::span<const NDArray> inputs,
                                  const Monitoring* monitoring) const;
@@ -156,7 +156,7 @@ class CachedGraph {
   std::mutex mutex_;
   std::shared_ptr<const Monitoring> monitoring_ ABSL_GUARDED_BY(mutex_);  // null for none
   // The latest used one is the first.
-  std::vector<std::shared_ptr<CompiledGraph>> compiled_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<CompiledCall>> compiled_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera::symbol_internal

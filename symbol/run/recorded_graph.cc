@@ -66,7 +66,7 @@ class DistinctGradients {
 
 }  // namespace
 
-RecordedGraph::RecordedGraph(std::shared_ptr<CompiledGraph> compiled, const Binding& binding,
+RecordedGraph::RecordedGraph(std::shared_ptr<CompiledCall> compiled, const Binding& binding,
                              CallState state)
     : compiled_(std::move(compiled)), state_(std::move(state)) {
   const std::vector<bool>& saved = compiled_->saved();

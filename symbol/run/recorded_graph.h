@@ -19,7 +19,7 @@ class RecordedGraph final : public RecordedFunction {
  public:
   /// Keeps the arrays of `binding` that the gradient reads, and the state, from the call whose
   /// operations have been pushed.
-  RecordedGraph(std::shared_ptr<CompiledGraph> compiled, const Binding& binding, CallState state);
+  RecordedGraph(std::shared_ptr<CompiledCall> compiled, const Binding& binding, CallState state);
   /// Returns the state for other calls.
   ~RecordedGraph() override;
 
@@ -38,7 +38,7 @@ class RecordedGraph final : public RecordedFunction {
   std::shared_ptr<Binding> Bind(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
                                 std::span<const NDArray> in_grads);
 
-  const std::shared_ptr<CompiledGraph> compiled_;
+  const std::shared_ptr<CompiledCall> compiled_;
   CallState state_;
   std::vector<SavedArray> saved_;
 };
