@@ -104,6 +104,7 @@ graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& he
                                       .sharing = signature_.is_recorded()
                                                      ? graph::MemorySharing::kWithinDirection
                                                      : graph::MemorySharing::kAll};
+  gradient_error_.reset();
   std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
   const graph::KnownVariables known = signature_.Variables();
   if (!signature_.is_recorded()) return graph::Compile(heads, known, requests, options);
