@@ -9,7 +9,7 @@ namespace tessera::graph {
 
 /// The sums of a graph that need no call, because their parts are added up in the sum's memory.
 struct PlacedSums {
-  static constexpr int kNone = -1;
+  static constexpr int kNone = -1;  ///< the number of no entry
 
   /// For each entry, the sum's entry whose memory it is written or added to, or kNone.
   std::vector<int> sum_of;
