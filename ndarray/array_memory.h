@@ -36,6 +36,13 @@ struct ArrayAccess {
   /// Return NDArray::var() and NDArray::data() for an operation that holds the array.
   static Variable* Var(const NDArray& array);
   static TBlob Data(const NDArray& array);
+  /// Returns the owner of the memory, which all arrays over it share.
+  static std::shared_ptr<const void> Owner(const NDArray& array);
+  /// Returns whether code outside of operations may write the memory: it is the caller's, another
+  /// library's or shared by processes, or NoteOtherWriters was called for it.
+  static bool IsWrittenElsewhere(const NDArray& array);
+  /// States that code outside of operations may write the memory from here on.
+  static void NoteOtherWriters(const NDArray& array);
   /// Returns an array over a file; the file is large enough for the shape.
   static NDArray OverFile(std::shared_ptr<SharedFile> file, const TShape& shape, DType dtype);
   /// Returns the file whose first bytes are the array's elements; null if there is none.

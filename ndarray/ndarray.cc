@@ -176,6 +176,18 @@ TBlob ArrayAccess::Data(const NDArray& array) {
                body.chunk->device());
 }
 
+std::shared_ptr<const void> ArrayAccess::Owner(const NDArray& array) {
+  return array.RequireBody("owner").chunk;
+}
+
+bool ArrayAccess::IsWrittenElsewhere(const NDArray& array) {
+  return array.RequireBody("is written elsewhere").chunk->is_written_elsewhere();
+}
+
+void ArrayAccess::NoteOtherWriters(const NDArray& array) {
+  array.RequireBody("note other writers").chunk->NoteOtherWriters();
+}
+
 NDArray ArrayAccess::OverFile(std::shared_ptr<SharedFile> file, const TShape& shape, DType dtype) {
   return NDArray(std::make_shared<NDArray::Body>(NDArray::Body{
       .chunk = std::make_shared<NDArray::Chunk>(std::move(file)), .shape = shape, .dtype = dtype}));

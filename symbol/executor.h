@@ -236,8 +236,9 @@ struct BindArguments {
 };
 
 /// Binds a symbol to given arrays. Without gradients, Forward(false) runs a simplified graph, in
-/// which weights of layers absorb BatchNorm; these are computed again after the engine has written
-/// one of their arrays. Memory that the caller owns must therefore be written by operations.
+/// which weights of layers absorb BatchNorm. The new weights are computed again after an operation
+/// was pushed that writes one of their arrays, and each time if other code may write it: memory of
+/// the caller, of another library (DLPack) or of several processes.
 ///
 /// Throws Error(kInvalidArgument) that names the argument if a number of arrays, a shape, a type or
 /// a device does not fit, or if two variables have one name. A gradient lies on its argument's

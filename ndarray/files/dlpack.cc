@@ -10,6 +10,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/dlpack_abi.h"
 #include "tessera/ndarray/files/array_size.h"
 #include "tessera/ndarray/memory/device_runtime.h"
@@ -78,6 +79,7 @@ std::unique_ptr<Export<Managed>> MakeExport(const char* operation, const NDArray
   array.WaitToRead();
   auto result = std::make_unique<Export<Managed>>();
   result->array = array;
+  ArrayAccess::NoteOtherWriters(array);
   const TBlob blob = array.data();
   const int rank = blob.ndim();
   int64_t stride = 1;

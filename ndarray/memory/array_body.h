@@ -60,6 +60,13 @@ class NDArray::Chunk {
     }
   }
 
+  /// Return, and state, that code outside of operations may write the memory.
+  bool is_written_elsewhere() const {
+    // Relaxed: the flag orders nothing.
+    return is_written_elsewhere_.load(std::memory_order_relaxed);
+  }
+  void NoteOtherWriters() { is_written_elsewhere_.store(true, std::memory_order_relaxed); }
+
   /// Replaces external memory by a copy in memory of its own. Requires: no operation uses it.
   void CopyExternal();
 
@@ -87,6 +94,7 @@ class NDArray::Chunk {
   void* data_ = nullptr;
   std::atomic<bool> has_data_{false};
   std::atomic<bool> exposed_{false};
+  std::atomic<bool> is_written_elsewhere_;
 };
 
 /// The array that the copies of a handle share.

@@ -8,7 +8,10 @@
 namespace tessera {
 
 NDArray::Chunk::Chunk(int64_t size_bytes, Device device, bool delay_alloc, std::string_view tag)
-    : size_bytes_(size_bytes), device_(device), tag_(tag) {
+    : size_bytes_(size_bytes),
+      device_(device),
+      tag_(tag),
+      is_written_elsewhere_(device.type == DeviceType::kCpuShared) {
   if (!delay_alloc || device.type == DeviceType::kCpuShared) Data();
   try {
     first_ = {Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr};
@@ -26,7 +29,8 @@ NDArray::Chunk::Chunk(void* external, int64_t size_bytes, Device device,
       first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
       owner_(std::move(owner)),
       data_(external),
-      has_data_(true) {}
+      has_data_(true),
+      is_written_elsewhere_(true) {}
 
 NDArray::Chunk::Chunk(std::shared_ptr<SharedFile> file)
     : size_bytes_(file->size_bytes()),
@@ -35,7 +39,8 @@ NDArray::Chunk::Chunk(std::shared_ptr<SharedFile> file)
       first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
       file_(std::move(file)),
       data_(file_->data()),
-      has_data_(true) {}
+      has_data_(true),
+      is_written_elsewhere_(true) {}
 
 NDArray::Chunk::~Chunk() {
   Engine* const engine = Engine::Get();
@@ -99,6 +104,7 @@ void NDArray::Chunk::CopyExternal() {
   CopyBytes(handle_.dptr, device_, data_, device_, size_bytes_);
   data_ = handle_.dptr;
   has_data_.store(true, std::memory_order_release);
+  is_written_elsewhere_.store(false, std::memory_order_relaxed);
 }
 
 const NDArray::Chunk::EngineVariable* NDArray::Chunk::RenewAfterFork(

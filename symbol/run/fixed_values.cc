@@ -18,7 +18,7 @@ FixedValues::FixedValues(const std::vector<FixedValue>& constants,
   parameters_ = AddValues(parameters, device, [&](const std::string& name) {
     const auto constant = constant_arrays.find(name);
     if (constant != constant_arrays.end()) return constant->second;
-    sources_.push_back({array_of(name), 0});
+    sources_.push_back({array_of(name)});
     return sources_.back().array;
   });
 }
@@ -43,10 +43,11 @@ std::unique_ptr<Executor> FixedValues::AddValues(
 void FixedValues::Update() {
   if (constants_ != nullptr && !std::exchange(has_constants_, true)) constants_->Forward(false);
   if (parameters_ == nullptr) return;
-  bool is_current = std::exchange(has_parameters_, true);
+  bool is_current = !sources_.empty();
   for (Source& source : sources_) {
-    const uint64_t version = source.array.var()->version();
-    is_current &= std::exchange(source.version, version) == version;
+    if (source.contents.AreOf(source.array)) continue;
+    source.contents = ndarray_internal::ArrayContents(source.array);
+    is_current = false;
   }
   if (!is_current) parameters_->Forward(false);
 }

@@ -1,13 +1,13 @@
 #ifndef TESSERA_SYMBOL_RUN_FIXED_VALUES_H_
 #define TESSERA_SYMBOL_RUN_FIXED_VALUES_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tessera/graph/passes/constants.h"
+#include "tessera/ndarray/array_contents.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/symbol/executor.h"
 
@@ -24,7 +24,7 @@ class FixedValues {
               const std::function<NDArray(const std::string& name)>& array_of);
 
   /// Pushes the computation of constants at the first call, and that of parameters if a variable
-  /// was written since the last call.
+  /// may have been written since the last call (ArrayContents).
   void Update();
 
   /// Returns the array of value `index` of all: constants, then parameters.
@@ -33,7 +33,7 @@ class FixedValues {
  private:
   struct Source {
     NDArray array;
-    uint64_t version;  // of its variable at the last computation
+    ndarray_internal::ArrayContents contents = {};  // of the last computation
   };
 
   std::unique_ptr<Executor> AddValues(
@@ -42,7 +42,6 @@ class FixedValues {
 
   std::unique_ptr<Executor> constants_, parameters_;  // null for none
   bool has_constants_ = false;                        // whether they were computed
-  bool has_parameters_ = false;
   std::vector<Source> sources_;
   std::vector<NDArray> arrays_;
 };

@@ -10,6 +10,7 @@
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/compat/mxnet/core/failed_draws.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
 
 namespace tessera::mxnet {
@@ -267,6 +268,8 @@ TESSERA_MXNET_API int MXNDArrayGetShapeEx64(NDArrayHandle handle, int* out_dim,
 TESSERA_MXNET_API int MXNDArrayGetData(NDArrayHandle handle, void** out_pdata) {
   return ApiCall([&] {
     const NDArray array = ArrayOf(handle);
+    // The caller may write there.
+    if (!array.is_none()) tessera::ndarray_internal::ArrayAccess::NoteOtherWriters(array);
     *NotNull(out_pdata, "out_pdata") = array.is_none() ? nullptr : array.data().dptr_;
   });
 }
