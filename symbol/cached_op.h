@@ -40,6 +40,10 @@ struct CachedOpOptions {
 /// depth-first walk from its outputs. Calls return at once with new arrays; outputs of the symbol
 /// that are variables share memory with the inputs. Aux states are changed in training.
 ///
+/// Outside of training and recording, weights of layers absorb BatchNorm. The new weights are kept
+/// while calls have the same weights and statistics, and computed again after an operation was
+/// pushed that writes one of them, or for other arrays; see Bind for memory that other code writes.
+///
 /// While the thread records, a call is one node of the tape, which keeps the memory that its
 /// gradient needs until Backward has used it. A gradient of the gradient needs node_by_node.
 ///

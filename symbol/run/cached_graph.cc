@@ -8,6 +8,7 @@
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/compile.h"
 #include "tessera/graph/program.h"
+#include "tessera/graph/text.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
@@ -18,6 +19,7 @@
 namespace tessera::symbol_internal {
 
 using base_internal::At;
+using graph::FixedValue;
 using graph::IndexedGraph;
 using graph::kNoValue;
 using graph::Node;
@@ -52,6 +54,9 @@ CallSignature::CallSignature(std::span<const NDArray> inputs, const std::vector<
   }
 }
 
+CallSignature::CallSignature(std::vector<Input> inputs, Device device)
+    : inputs_(std::move(inputs)), device_(device), engine_(Engine::Get()) {}
+
 bool CallSignature::Matches(std::span<const NDArray> inputs,
                             const std::vector<bool>& needs_gradient, bool is_train) const {
   if (is_train != is_train_ || needs_gradient != needs_gradient_) return false;
@@ -75,6 +80,42 @@ graph::KnownVariables CallSignature::Variables() const {
   return variables;
 }
 
+GraphPart::GraphPart(const std::vector<FixedValue>& values, Device device,
+                     SharedDerivedArrays* shared, std::map<std::string, PartInput>* known) {
+  if (values.empty()) return;
+  std::vector<NodeEntry> heads;
+  for (const FixedValue& value : values) heads.push_back(value.value);
+  const IndexedGraph graph(heads);
+  std::vector<CallSignature::Input> inputs;
+  for (const Node* const node : graph.nodes()) {
+    if (!node->is_variable()) continue;
+    const PartInput& read = known->at(node->name);
+    inputs_.push_back(read.position);
+    inputs.push_back(read.input);
+  }
+  graph_ = std::make_shared<CompiledCall>(CallSignature(std::move(inputs), device),
+                                          /*static_alloc=*/false, nullptr);
+  graph_->Compile(heads, graph);
+  arrays_ = shared->Get(graph::ToText(heads));
+  for (const FixedValue& value : values) {
+    known->emplace(value.variable.node->name,
+                   PartInput{static_cast<int>(known->size()), {value.shape, value.dtype}});
+  }
+}
+
+void GraphPart::AppendTo(std::vector<NDArray>* arrays) const {
+  if (graph_ == nullptr) return;
+  std::vector<NDArray> inputs;
+  for (const int position : inputs_) inputs.push_back((*arrays)[At(position)]);
+  std::optional<std::vector<NDArray>> values = arrays_->Find(inputs);
+  if (!values) {
+    auto contents = ContentsOf(inputs);
+    values = graph_->Call(inputs);
+    arrays_->Keep(std::move(contents), *values);
+  }
+  arrays->insert(arrays->end(), values->begin(), values->end());
+}
+
 void CompiledCall::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
   // Acquire: pairs with the release store of the thread that has compiled.
   if (is_compiled_.load(std::memory_order_acquire)) return;
@@ -90,16 +131,20 @@ void CompiledCall::Compile(const std::vector<NodeEntry>& heads, const IndexedGra
   for (const int node : graph.arguments()) input_of_argument_.push_back(position(node));
   for (const int node : graph.aux_states()) input_of_aux_state_.push_back(position(node));
   graph::CompiledGraph compiled = CompileGraph(heads);
-  if (compiled.complete) TakeProgram(std::move(compiled));
+  if (compiled.complete) {
+    TakeParts(compiled, graph);
+    TakeProgram(std::move(compiled));
+  }
   is_compiled_.store(true, std::memory_order_release);
 }
 
 graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& heads) {
-  // Nothing is split off, because values of weights could not be kept: each call may have others.
+  const bool training = signature_.is_train() || signature_.is_recorded();
   // Backward may be called again where the tape retains its graph.
   const graph::CompileOptions options{.caller = "CachedOp",
                                       .device = signature_.device(),
-                                      .training = signature_.is_train() || signature_.is_recorded(),
+                                      .training = training,
+                                      .splits = derived_ != nullptr && !training,
                                       .may_be_incomplete = true,
                                       .sharing = signature_.is_recorded()
                                                      ? graph::MemorySharing::kWithinDirection
@@ -121,6 +166,20 @@ graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& he
   }
 }
 
+void CompiledCall::TakeParts(const graph::CompiledGraph& compiled, const IndexedGraph& graph) {
+  value_of_fixed_.assign(compiled.constants.size() + compiled.parameters.size(), kNoValue);
+  constants_ = parameters_ = GraphPart();
+  if (value_of_fixed_.empty()) return;
+  std::map<std::string, PartInput> known;
+  for (const int node : graph.variables()) {
+    const size_t position = known.size();
+    known.emplace(graph.node(node).name,
+                  PartInput{static_cast<int>(position), signature_.input(position)});
+  }
+  constants_ = GraphPart(compiled.constants, signature_.device(), derived_.get(), &known);
+  parameters_ = GraphPart(compiled.parameters, signature_.device(), derived_.get(), &known);
+}
+
 void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
   const Program& program = compiled.program;
   saved_.assign(program.values.size(), false);
@@ -134,6 +193,8 @@ void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
       value_of_input_[At(input_of_argument_[At(value.index)])] = i;
     } else if (value.kind == ValueKind::kAuxState) {
       value_of_input_[At(input_of_aux_state_[At(value.index)])] = i;
+    } else if (value.kind == ValueKind::kFixed) {
+      value_of_fixed_[At(value.index)] = i;
     }
   }
   program_ = std::make_shared<const PreparedProgram>(std::move(compiled.program),
@@ -158,11 +219,23 @@ std::vector<NDArray> CompiledCall::MakeOutputs(std::span<const NDArray> inputs) 
   return outputs;
 }
 
+void CompiledCall::BindFixedValues(std::span<const NDArray> inputs, Binding* binding) const {
+  if (value_of_fixed_.empty()) return;
+  std::vector<NDArray> arrays(inputs.begin(), inputs.end());
+  constants_.AppendTo(&arrays);
+  parameters_.AppendTo(&arrays);
+  for (size_t i = 0; i < value_of_fixed_.size(); ++i) {
+    const int value = value_of_fixed_[i];
+    if (value != kNoValue) binding->SetArray(value, arrays[inputs.size() + i]);
+  }
+}
+
 std::vector<NDArray> CompiledCall::Call(std::span<const NDArray> inputs) {
   const Program& program = program_->program();
   std::vector<NDArray> outputs = MakeOutputs(inputs);
   const auto binding = std::make_shared<Binding>(*program_);
   for (size_t i = 0; i < inputs.size(); ++i) binding->SetArray(value_of_input_[i], inputs[i]);
+  BindFixedValues(inputs, binding.get());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int value = program.head_values[i];
     // The tape's entry of an output holds what runs here, so its array must not hold the entry.
@@ -285,7 +358,7 @@ std::shared_ptr<CompiledCall> CachedGraph::Find(std::span<const NDArray> inputs)
   if (found == compiled_.end()) {
     auto compiled = std::make_shared<CompiledCall>(
         CallSignature(inputs, input_names_, std::move(needs_gradient), is_train),
-        options_.static_alloc);
+        options_.static_alloc, derived_);
     if (compiled_.size() == static_cast<size_t>(options_.max_signatures)) compiled_.pop_back();
     found = compiled_.insert(compiled_.end(), std::move(compiled));
   }

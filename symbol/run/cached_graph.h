@@ -14,7 +14,9 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/compile.h"
 #include "tessera/graph/graph.h"
+#include "tessera/graph/passes/constants.h"
 #include "tessera/symbol/cached_op.h"
+#include "tessera/symbol/run/derived_arrays.h"
 #include "tessera/symbol/run/step_runner.h"
 
 namespace tessera::symbol_internal {
@@ -22,14 +24,22 @@ namespace tessera::symbol_internal {
 /// The inputs and modes of calls that run the same compiled graph.
 class CallSignature {
  public:
+  struct Input {
+    TShape shape;
+    DType dtype;
+  };
+
   /// Throws Error(kInvalidArgument) that names an input that lies on another device than the first.
   CallSignature(std::span<const NDArray> inputs, const std::vector<std::string>& names,
                 std::vector<bool> needs_gradient, bool is_train);
+  /// Constructs the signature of calls outside of training, without gradients.
+  CallSignature(std::vector<Input> inputs, Device device);
 
   /// Returns whether a call has this signature.
   bool Matches(std::span<const NDArray> inputs, const std::vector<bool>& needs_gradient,
                bool is_train) const;
 
+  const Input& input(size_t index) const { return inputs_[index]; }
   /// Returns the shapes and types of the inputs.
   graph::KnownVariables Variables() const;
   bool needs_gradient(size_t input) const { return needs_gradient_[input]; }
@@ -40,11 +50,6 @@ class CallSignature {
   Device device() const { return device_; }
 
  private:
-  struct Input {
-    TShape shape;
-    DType dtype;
-  };
-
   std::vector<Input> inputs_;
   std::vector<bool> needs_gradient_;  // empty if none does
   bool is_recorded_ = false;
@@ -60,13 +65,45 @@ struct CallState {
   std::vector<std::shared_ptr<Arena>> arenas;  ///< empty between calls unless memory is static
 };
 
+class CompiledCall;
+
+/// What a part of a graph may read: variables of the graph, and values of an earlier part.
+struct PartInput {
+  int position;  ///< among the arrays of a call
+  CallSignature::Input input;
+};
+
+/// A part of a graph that the passes have split off, computed by a graph of its own when one of the
+/// arrays that it reads has changed.
+class GraphPart {
+ public:
+  /// Constructs a part without values.
+  GraphPart() = default;
+  /// Compiles the part. Adds its values to `known`, which has all that it may read by name. Throws
+  /// what the compilation throws.
+  GraphPart(const std::vector<graph::FixedValue>& values, Device device,
+            SharedDerivedArrays* shared, std::map<std::string, PartInput>* known);
+
+  /// Appends the values' arrays to `arrays`, which has those at the known positions.
+  void AppendTo(std::vector<NDArray>* arrays) const;
+
+ private:
+  std::shared_ptr<CompiledCall> graph_;  // null without values
+  std::vector<int> inputs_;              // the positions of the graph's inputs
+  std::shared_ptr<DerivedArrays> arrays_;
+};
+
 /// A graph compiled for a signature.
 ///
 /// Threads: every member may be called from any thread.
 class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
  public:
-  CompiledCall(CallSignature signature, bool static_alloc)
-      : signature_(std::move(signature)), static_alloc_(static_alloc) {}
+  /// `derived` keeps what depends on constants and weights alone; null to compute it in each call.
+  CompiledCall(CallSignature signature, bool static_alloc,
+               std::shared_ptr<SharedDerivedArrays> derived)
+      : signature_(std::move(signature)),
+        static_alloc_(static_alloc),
+        derived_(std::move(derived)) {}
 
   const CallSignature& signature() const { return signature_; }
 
@@ -97,11 +134,15 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
  private:
   /// Compiles the graph. Sets gradient_error_.
   graph::CompiledGraph CompileGraph(const std::vector<graph::NodeEntry>& heads);
+  /// Compiles the parts that were split off from `graph`.
+  void TakeParts(const graph::CompiledGraph& compiled, const graph::IndexedGraph& graph);
   void TakeProgram(graph::CompiledGraph compiled);
   std::vector<NDArray> MakeOutputs(std::span<const NDArray> inputs) const;
+  void BindFixedValues(std::span<const NDArray> inputs, Binding* binding) const;
 
   const CallSignature signature_;
   const bool static_alloc_;
+  const std::shared_ptr<SharedDerivedArrays> derived_;
 
   std::mutex compile_mutex_;  // guards the writes to is_compiled_ and to the fields up to saved_
   std::atomic<bool> is_compiled_{false};
@@ -110,6 +151,8 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   std::optional<Error> gradient_error_;
   std::vector<int> input_of_argument_, input_of_aux_state_;
   std::vector<int> value_of_input_;
+  GraphPart constants_, parameters_;
+  std::vector<int> value_of_fixed_;  // of the parts' values, in their order
   std::vector<bool> saved_;
 
   std::mutex mutex_;
@@ -155,6 +198,8 @@ class CachedGraph {
 
   std::mutex mutex_;
   std::shared_ptr<const Monitoring> monitoring_ ABSL_GUARDED_BY(mutex_);  // null for none
+  // Signatures of one network differ in the data, and share what is computed from weights.
+  const std::shared_ptr<SharedDerivedArrays> derived_ = std::make_shared<SharedDerivedArrays>();
   // The latest used one is the first.
   std::vector<std::shared_ptr<CompiledCall>> compiled_ ABSL_GUARDED_BY(mutex_);
 };
