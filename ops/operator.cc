@@ -10,4 +10,9 @@ void Operator::Backward(const OpContext&, std::span<const TBlob>, std::span<cons
   throw Unimplemented("Operator::Backward: the operator has no gradient");
 }
 
+PreparedForm Operator::InputForm(int, Device, std::span<const TShape>,
+                                 std::span<const DType>) const {
+  return {};
+}
+
 }  // namespace tessera

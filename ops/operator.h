@@ -1,9 +1,14 @@
 #ifndef TESSERA_OPS_OPERATOR_H_
 #define TESSERA_OPS_OPERATOR_H_
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
 #include "tessera/resource/resource.h"
 #include "tessera/tensor/stream.h"
 #include "tessera/tensor/tblob.h"
@@ -25,12 +30,30 @@ struct OpContext {
   bool needs_gradient = false;  ///< whether Backward may be called with this call's values
   void* stream = nullptr;       ///< Stream<gpu>* on a GPU
   std::span<Resource* const> requested{};  ///< in the order of ForwardResource / BackwardResource
+  /// For Forward: for each input its prepared form (Operator::InputForm) or null; empty for none.
+  std::span<const void* const> prepared{};
 
   /// Returns the stream of that kind of device, or null on the CPU.
   template <typename Dev>
   Stream<Dev>* get_stream() const {
     return static_cast<Stream<Dev>*>(stream);
   }
+  /// Returns the prepared form of an input, or null.
+  const void* prepared_input(size_t input) const {
+    return prepared.empty() ? nullptr : prepared[input];
+  }
+};
+
+/// A form of an input that an operator computes from the elements before it uses them: weights that
+/// are packed for products, or transformed. It can be made once for many calls.
+struct PreparedForm {
+  /// All that the form depends on besides the input's shape, type and elements. Inputs with the
+  /// same elements share the form of one name.
+  std::string name = "";
+  int64_t size_bytes = 0;  ///< 0 if there is no such form
+  /// Writes the form of an input to `to`, size_bytes bytes on the input's device, aligned to 64
+  /// bytes. Of the context, only the stream is set. Must not throw. Threads: calls may overlap.
+  std::function<void(const OpContext& context, const TBlob& input, void* to)> make = nullptr;
 };
 
 class OperatorProperty;
@@ -58,6 +81,13 @@ class Operator {
   virtual void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                         std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                         std::span<const OpReqType> req, std::span<const TBlob> in_grad);
+
+  /// Returns the form in which Forward takes an input whose elements stay the same from call to
+  /// call, for the device, shapes and types that the operator was created for. Forward then reads
+  /// OpContext::prepared in place of the elements, which in_data has as well; its results have the
+  /// same bits. By default, there is none. Data, which changes, should have none.
+  virtual PreparedForm InputForm(int input, Device device, std::span<const TShape> in_shape,
+                                 std::span<const DType> in_type) const;
 
   /// Returns whether Forward and Backward accept kAddTo. If not, the caller lets them write to a
   /// workspace and adds it.

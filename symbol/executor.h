@@ -31,6 +31,7 @@ namespace symbol_internal {
 class Arena;
 class BoundProgram;
 class FixedValues;
+class PreparedInputs;
 class PreparedProgram;
 struct Binding;
 }  // namespace symbol_internal
@@ -205,8 +206,9 @@ class Executor {
   // By is_train. With gradients, the program for training serves both modes; otherwise the other
   // one is not needed before the first Forward in its mode.
   std::array<std::unique_ptr<symbol_internal::BoundProgram>, 2> planned_;
-  // Of these programs; null for none.
+  // Of these programs; fixed_ has null for one without fixed values.
   std::array<std::unique_ptr<symbol_internal::FixedValues>, 2> fixed_;
+  std::array<std::unique_ptr<symbol_internal::PreparedInputs>, 2> prepared_inputs_;
   std::unique_ptr<symbol_internal::BoundProgram> monitored_;  // made at the first monitored run
   MonitorCallback monitor_;
   bool monitor_all_ = false;

@@ -200,11 +200,13 @@ OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorPrope
 }
 
 void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
-                       std::span<const TBlob> outputs) const {
+                       std::span<const TBlob> outputs,
+                       std::span<const void* const> prepared) const {
   const OpContext context{.is_train = mode.is_train,
                           .needs_gradient = mode.needs_gradient,
                           .stream = stream,
-                          .requested = resources_};
+                          .requested = resources_,
+                          .prepared = prepared};
   // Acquire: pairs with the store of SetCallObserver, so that the observer is complete.
   CallObserver* const observer = call_observer.load(std::memory_order_acquire);
   const int64_t begin_ns = observer == nullptr ? 0 : SteadyNs();

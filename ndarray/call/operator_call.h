@@ -68,13 +68,14 @@ class OperatorCall {
   const std::vector<Variable*>& resource_vars() const { return resource_vars_; }
 
   /// Runs the operator on memory: the blobs of the property's inputs and outputs. The blob of an
-  /// output whose request is kNullOp may be empty. `stream` is OpContext::stream. Throws what the
+  /// output whose request is kNullOp may be empty. `stream` is OpContext::stream, and `prepared`
+  /// OpContext::prepared, with forms that op() has asked for. Throws what the
   /// operator throws, with the names of node and operator and the inputs' shapes; Error::op() is
   /// then the operator, for a gradient the one that it belongs to. With the setting
   /// TESSERA_CHECK_FINITE, also throws Error(kOutOfRange) if an element of a visible output or of a
   /// mutated input is NaN or infinite afterwards.
   void Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
-           std::span<const TBlob> outputs) const;
+           std::span<const TBlob> outputs, std::span<const void* const> prepared = {}) const;
 
  private:
   void RunOperator(const OpContext& context, std::span<const TBlob> inputs,

@@ -199,6 +199,11 @@ void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
   }
   program_ = std::make_shared<const PreparedProgram>(std::move(compiled.program),
                                                      std::move(compiled.plan));
+  forms_.clear();
+  if (derived_ == nullptr) return;
+  for (const PreparedInput& input : program_->prepared_inputs()) {
+    forms_.push_back(derived_->Get(input.name));
+  }
 }
 
 std::vector<NDArray> CompiledCall::MakeOutputs(std::span<const NDArray> inputs) const {
@@ -230,12 +235,34 @@ void CompiledCall::BindFixedValues(std::span<const NDArray> inputs, Binding* bin
   }
 }
 
+void CompiledCall::BindForms(Binding* binding) const {
+  for (size_t i = 0; i < forms_.size(); ++i) {
+    const PreparedInput& input = program_->prepared_inputs()[i];
+    const NDArray& source = binding->arrays[At(input.value)];
+    const std::span<const NDArray> sources(&source, 1);
+    std::optional<std::vector<NDArray>> form = forms_[i]->Find(sources);
+    if (!form) {
+      // An array that each call changes is not worth preparing: wait for the second call with it.
+      forms_[i]->Keep(ContentsOf(sources), {});
+      continue;
+    }
+    if (form->empty()) {
+      auto contents = ContentsOf(sources);
+      form->push_back(MakeForm(input, signature_.device()));
+      PushForm(program_, i, source, form->front());
+      forms_[i]->Keep(std::move(contents), *form);
+    }
+    binding->SetForm(*program_, i, form->front());
+  }
+}
+
 std::vector<NDArray> CompiledCall::Call(std::span<const NDArray> inputs) {
   const Program& program = program_->program();
   std::vector<NDArray> outputs = MakeOutputs(inputs);
   const auto binding = std::make_shared<Binding>(*program_);
   for (size_t i = 0; i < inputs.size(); ++i) binding->SetArray(value_of_input_[i], inputs[i]);
   BindFixedValues(inputs, binding.get());
+  BindForms(binding.get());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int value = program.head_values[i];
     // The tape's entry of an output holds what runs here, so its array must not hold the entry.

@@ -139,6 +139,7 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   void TakeProgram(graph::CompiledGraph compiled);
   std::vector<NDArray> MakeOutputs(std::span<const NDArray> inputs) const;
   void BindFixedValues(std::span<const NDArray> inputs, Binding* binding) const;
+  void BindForms(Binding* binding) const;
 
   const CallSignature signature_;
   const bool static_alloc_;
@@ -153,6 +154,8 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   std::vector<int> value_of_input_;
   GraphPart constants_, parameters_;
   std::vector<int> value_of_fixed_;  // of the parts' values, in their order
+  // Of the program's prepared_inputs(). Empty arrays: made of nothing yet.
+  std::vector<std::shared_ptr<DerivedArrays>> forms_;
   std::vector<bool> saved_;
 
   std::mutex mutex_;

@@ -26,6 +26,7 @@ using symbol_internal::Arena;
 using symbol_internal::Binding;
 using symbol_internal::BoundProgram;
 using symbol_internal::FixedValues;
+using symbol_internal::PreparedInputs;
 using symbol_internal::PreparedProgram;
 using symbol_internal::SegmentSize;
 using symbol_internal::VariableSet;
@@ -174,6 +175,7 @@ void Executor::BindPlanned(bool training, CompiledGraph compiled,
       *prepared, std::move(arenas),
       std::make_shared<const VariableSet>(prepared->intermediate_variables().size()));
   binding->blobs = prepared->MakeBlobs(binding->pointers);
+  prepared_inputs_[training ? 1 : 0] = std::make_unique<PreparedInputs>(prepared, binding.get());
   planned_[training ? 1 : 0] = std::make_unique<BoundProgram>(prepared, binding);
   fixed_[training ? 1 : 0] = std::move(fixed);
 }
@@ -204,6 +206,7 @@ BoundProgram* Executor::Planned(bool is_train) {
     BindPlanned(is_train, Compile({.training = is_train, .splits = true}), Arenas());
   }
   if (fixed_[mode] != nullptr) fixed_[mode]->Update();
+  prepared_inputs_[mode]->Update();
   return planned_[mode].get();
 }
 

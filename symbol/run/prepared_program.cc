@@ -65,6 +65,7 @@ PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize s
     }
   }
   first_blob_.push_back(blobs_.size());
+  if (!has_gradient()) FindPreparedInputs();
   for (int value = 0; value < program_.num_values(); ++value) variable_of_.push_back(value);
   CutSegments(segment_size, 0, program_.num_forward_steps);
   num_forward_segments_ = segments_.size();
@@ -88,12 +89,38 @@ Device PreparedProgram::DeviceOf(const Segment& segment) const {
   return program_.devices[At(program_.steps[At(segment.begin)].device)];
 }
 
+Device PreparedProgram::DeviceOf(const PreparedInput& input) const {
+  return program_.devices[At(program_.steps[At(input.step)].device)];
+}
+
 std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
                                                               std::vector<OpReqType> req,
                                                               std::shared_ptr<Operator> op) const {
   return std::make_shared<const OperatorCall>(
       step.node->name, step.node->property, program_.devices[At(step.device)], step.in_shapes,
       step.in_types, std::move(req), std::move(op), graph::NamedImplementation(*step.node));
+}
+
+void PreparedProgram::FindPreparedInputs() {
+  const auto is_kept = [this](int value) {
+    const ValueKind kind = program_.values[At(value)].kind;
+    const bool is_given =
+        kind == ValueKind::kArgument || kind == ValueKind::kAuxState || kind == ValueKind::kFixed;
+    return is_given && first_writer_[At(value)] == kNoValue;
+  };
+  for (int i = 0; i < program_.num_steps(); ++i) {
+    const Step& step = program_.steps[At(i)];
+    const Device device = program_.devices[At(step.device)];
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      if (!is_kept(step.inputs[k])) continue;
+      PreparedForm form = calls_[At(i)]->op()->InputForm(static_cast<int>(k), device,
+                                                         step.in_shapes, step.in_types);
+      if (form.size_bytes == 0) continue;
+      std::string name = step.node->inputs[k].node->name + " as " + form.name;
+      prepared_inputs_.push_back(
+          {i, step.inputs[k], first_blob_[At(i)] + k, std::move(form), std::move(name)});
+    }
+  }
 }
 
 void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
@@ -154,6 +181,10 @@ Segment PreparedProgram::MakeSegment(int begin, int end) const {
       }
     }
     segment.property = calls_[At(i)]->fn_property();  // alone in its segment unless it is normal
+  }
+  for (size_t i = 0; i < prepared_inputs_.size(); ++i) {
+    const int step = prepared_inputs_[i].step;
+    if (begin <= step && step < end) segment.prepared.push_back(i);
   }
   SortUnique(&uses);
   SortUnique(&segment.writes);
@@ -234,7 +265,10 @@ void PreparedProgram::Run(const StepCalls& calls, int begin, int end, CallMode m
     const Step& step = program_.steps[At(i)];
     const size_t num_inputs = step.inputs.size(), num_outputs = step.outputs.size();
     if (calls[At(i)] != nullptr) {
-      calls[At(i)]->Run(mode, stream, {blobs, num_inputs}, {blobs + num_inputs, num_outputs});
+      calls[At(i)]->Run(mode, stream, {blobs, num_inputs}, {blobs + num_inputs, num_outputs},
+                        memory.prepared.empty()
+                            ? memory.prepared
+                            : memory.prepared.subspan(first_blob_[At(i)], num_inputs));
     }
     blobs += num_inputs + num_outputs;
   }

@@ -1,14 +1,17 @@
 #ifndef TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_
 #define TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_
 
+#include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tessera/engine/engine.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
+#include "tessera/ops/operator.h"
 
 namespace tessera::symbol_internal {
 
@@ -26,6 +29,7 @@ struct Segment {
   /// The members of `writes` whose old contents the segment uses. They lie in arrays.
   std::vector<int> kept;
   std::vector<Variable*> resources;           ///< written, in no list
+  std::vector<size_t> prepared;               ///< positions in PreparedProgram::prepared_inputs
   FnProperty property = FnProperty::kNormal;  ///< kAsync for a call that may block
 };
 
@@ -43,6 +47,18 @@ struct StepMemory {
   std::span<void* const> pointers;  ///< one for each value; may be null where no step uses it
   /// If not empty, what PreparedProgram::MakeBlobs returned for these pointers.
   std::span<const TBlob> blobs = {};
+  /// If not empty, has for each blob the prepared form of the input that it is, or null.
+  std::span<const void* const> prepared = {};
+};
+
+/// An input of a step that its operator would like to have prepared, because no step writes it:
+/// an argument, an auxiliary state or a fixed value.
+struct PreparedInput {
+  int step = 0;
+  int value = 0;    ///< the input
+  size_t blob = 0;  ///< its position in MakeBlobs
+  PreparedForm form;
+  std::string name;  ///< of the variable and the form
 };
 
 /// A program with its memory plan, its operators and its segments: everything that runs share. It
@@ -70,6 +86,9 @@ class PreparedProgram {
   bool has_gradient() const { return program_.num_steps() > program_.num_forward_steps; }
   /// Returns the calls of all steps.
   const StepCalls& calls() const { return calls_; }
+  /// Returns the inputs that can be prepared, in the order of the steps; none of a program with
+  /// gradients, whose arguments change.
+  const std::vector<PreparedInput>& prepared_inputs() const { return prepared_inputs_; }
 
   /// Returns the value whose variable orders the users of `value`.
   int VariableOf(int value) const { return variable_of_[static_cast<size_t>(value)]; }
@@ -86,19 +105,23 @@ class PreparedProgram {
 
   /// Returns the blobs of all steps' inputs and outputs.
   std::vector<TBlob> MakeBlobs(std::span<void* const> pointers) const;
+  /// Returns their number.
+  size_t num_blobs() const { return blobs_.size(); }
 
   /// Runs steps [begin, end) on memory. `stream` is OpContext::stream. Throws what
   /// OperatorCall::Run throws.
   void Run(const StepCalls& calls, int begin, int end, CallMode mode, void* stream,
            const StepMemory& memory) const;
 
-  /// Returns the device of a segment.
+  /// Return the device of a segment, and of the step that has an input.
   Device DeviceOf(const Segment& segment) const;
+  Device DeviceOf(const PreparedInput& input) const;
 
  private:
   /// Returns a call of a step by the operator `op`, or by a new one if that is null.
   std::shared_ptr<const OperatorCall> MakeCall(const graph::Step& step, std::vector<OpReqType> req,
                                                std::shared_ptr<Operator> op) const;
+  void FindPreparedInputs();
   void CutSegments(SegmentSize size, int begin, int end);
   bool IsIntermediate(int value) const;
   int64_t Elements(const graph::Step& step) const;
@@ -115,6 +138,7 @@ class PreparedProgram {
   std::vector<TBlob> blobs_;
   std::vector<int> blob_value_;     // kNoValue for none
   std::vector<size_t> first_blob_;  // for each step, and the end
+  std::vector<PreparedInput> prepared_inputs_;
 };
 
 }  // namespace tessera::symbol_internal

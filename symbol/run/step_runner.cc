@@ -25,8 +25,8 @@ class OperationVariables {
   explicit OperationVariables(std::span<const Segment> segments) {
     size_t most = 0;
     for (const Segment& segment : segments) {
-      most = std::max(most, segment.reads.size() + segment.writes.size() + segment.updates.size() +
-                                segment.resources.size());
+      most = std::max(most, segment.reads.size() + segment.prepared.size() + segment.writes.size() +
+                                segment.resources.size() + segment.updates.size());
     }
     variables_.reserve(most + 1);
   }
@@ -36,6 +36,7 @@ class OperationVariables {
     variables_.clear();
     if (extra != nullptr) variables_.push_back(extra);
     Append(binding, segment.reads);
+    if (!binding.forms.empty()) AppendForms(binding, segment.prepared);
     num_reads_ = variables_.size();
     Append(binding, segment.writes);
     variables_.insert(variables_.end(), segment.resources.begin(), segment.resources.end());
@@ -55,6 +56,13 @@ class OperationVariables {
       // Null for a gradient that the calls leave out.
       Variable* const variable = binding.variables[At(value)];
       if (variable != nullptr) variables_.push_back(variable);
+    }
+  }
+
+  void AppendForms(const Binding& binding, const std::vector<size_t>& inputs) {
+    for (const size_t input : inputs) {
+      const NDArray& form = binding.forms[input];
+      if (!form.is_none()) variables_.push_back(ArrayAccess::Var(form));
     }
   }
 
@@ -78,8 +86,10 @@ void RunSegment(const SegmentRun& run, const Segment& segment, const RunContext&
   const Binding& binding = *run.binding;
   ThrowKept(context, binding, segment);
   RunOnDevice(program.DeviceOf(segment), [&](void* stream) {
-    program.Run(run.calls == nullptr ? program.calls() : *run.calls, segment.begin, segment.end,
-                run.mode, stream, {.pointers = binding.pointers, .blobs = binding.blobs});
+    program.Run(
+        run.calls == nullptr ? program.calls() : *run.calls, segment.begin, segment.end, run.mode,
+        stream,
+        {.pointers = binding.pointers, .blobs = binding.blobs, .prepared = binding.prepared});
   });
 }
 
@@ -188,6 +198,52 @@ void Binding::SetArenas(const PreparedProgram& program,
   const std::vector<int>& values = program.intermediate_variables();
   for (size_t i = 0; i < values.size(); ++i) {
     variables[At(values[i])] = own_variables->variables()[i];
+  }
+}
+
+void Binding::SetForm(const PreparedProgram& program, size_t index, const NDArray& form) {
+  const std::vector<PreparedInput>& inputs = program.prepared_inputs();
+  forms.resize(inputs.size());
+  prepared.resize(program.num_blobs());
+  forms[index] = form;
+  prepared[inputs[index].blob] = ArrayAccess::Data(form).dptr_;
+}
+
+NDArray MakeForm(const PreparedInput& input, Device device) {
+  return NDArray(TShape{input.form.size_bytes}, device, DType::kUint8, /*delay_alloc=*/false,
+                 "prepared");
+}
+
+void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, const NDArray& source,
+              const NDArray& form) {
+  Engine::Get()->PushSync(
+      [program = std::move(program), index, source, form](const RunContext&) {
+        const PreparedInput& input = program->prepared_inputs()[index];
+        RunOnDevice(form.device(), [&](void* stream) {
+          input.form.make({.stream = stream}, ArrayAccess::Data(source),
+                          ArrayAccess::Data(form).dptr_);
+        });
+      },
+      Device::Cpu(), {ArrayAccess::Var(source)}, {ArrayAccess::Var(form)},
+      {.name = "prepared input"});
+}
+
+PreparedInputs::PreparedInputs(std::shared_ptr<const PreparedProgram> program, Binding* binding)
+    : program_(std::move(program)) {
+  const std::vector<PreparedInput>& inputs = program_->prepared_inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NDArray& source = binding->arrays[At(inputs[i].value)];
+    if (ArrayAccess::IsWrittenElsewhere(source)) continue;
+    inputs_.push_back({i, source, MakeForm(inputs[i], program_->DeviceOf(inputs[i]))});
+    binding->SetForm(*program_, i, inputs_.back().form);
+  }
+}
+
+void PreparedInputs::Update() {
+  for (Input& input : inputs_) {
+    if (input.contents.AreOf(input.source)) continue;
+    input.contents = ndarray_internal::ArrayContents(input.source);
+    PushForm(program_, input.index, input.source, input.form);
   }
 }
 

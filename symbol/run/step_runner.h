@@ -10,6 +10,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/array_contents.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/storage/storage.h"
 #include "tessera/symbol/run/prepared_program.h"
@@ -64,6 +65,8 @@ struct Binding {
   /// null one is left out. `set` has a variable for each of intermediate_variables().
   void SetArenas(const PreparedProgram& program, std::vector<std::shared_ptr<Arena>> arenas,
                  std::shared_ptr<const VariableSet> set);
+  /// Binds an input's prepared form (MakeForm). `index` is its position in prepared_inputs().
+  void SetForm(const PreparedProgram& program, size_t index, const NDArray& form);
 
   std::vector<void*> pointers;       ///< for each value
   std::vector<Variable*> variables;  ///< for each value that stands for one
@@ -71,7 +74,9 @@ struct Binding {
   /// For each value, whether writes keep some of the old elements that its variable orders: the
   /// array is a part of others, or is added to although the program writes it.
   std::vector<bool> keeps_old;
-  std::vector<TBlob> blobs;  ///< see StepMemory; may be empty
+  std::vector<TBlob> blobs;           ///< see StepMemory; may be empty
+  std::vector<const void*> prepared;  ///< see StepMemory; empty without forms
+  std::vector<NDArray> forms;         ///< for each of prepared_inputs(), or empty without forms
   std::vector<std::shared_ptr<Arena>> arenas;
   std::shared_ptr<const VariableSet> own_variables;
 };
@@ -82,6 +87,38 @@ struct Binding {
 void AddArenas(const PreparedProgram& program, bool backward,
                std::vector<std::shared_ptr<Arena>> reused,
                std::vector<std::shared_ptr<Arena>>* arenas);
+
+/// Allocates a form of an input on that device. Storage::TagStats counts the memory under
+/// "prepared".
+NDArray MakeForm(const PreparedInput& input, Device device);
+
+/// Pushes the operation that makes the form of input `index` of a program from the input's array.
+void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, const NDArray& source,
+              const NDArray& form);
+
+/// The prepared forms of a bound program's inputs, which are made again when these are written.
+///
+/// Threads: one thread at a time.
+class PreparedInputs {
+ public:
+  /// Allocates the forms and binds them to `binding`, which has the inputs' arrays. Inputs that
+  /// other code may write have none.
+  PreparedInputs(std::shared_ptr<const PreparedProgram> program, Binding* binding);
+
+  /// Pushes what makes the forms of inputs that may have been written since the last call.
+  void Update();
+
+ private:
+  struct Input {
+    size_t index;
+    NDArray source;
+    NDArray form;
+    ndarray_internal::ArrayContents contents = {};  // of which the form was made
+  };
+
+  const std::shared_ptr<const PreparedProgram> program_;
+  std::vector<Input> inputs_;
+};
 
 /// Everything that a run's operations share.
 struct SegmentRun {
