@@ -13,7 +13,9 @@
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
 #include "tessera/base/tshape.h"
+#include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
@@ -130,17 +132,49 @@ class PreparedInputsTest : public testing::Test {
   NDArray weight_ = NDArray::FromVector(std::vector<float>{1, 2}, {2});
 };
 
-TEST_F(PreparedInputsTest, AnExecutorMakesAFormWhenItsInputWasWritten) {
+TEST_F(PreparedInputsTest, AnExecutorMakesAFormAtTheSecondRunOfEqualWeights) {
   const auto executor = Bind(net_, Device::Cpu(), {.arguments = {Data(2), weight_}});
-  for (int run = 1; run <= 3; ++run) {
+  for (int run = 0; run < 3; ++run) {
     executor->Forward(false);
-    Expect(executor->outputs()[0], {6, 15}, 1, run);
+    Expect(executor->outputs()[0], {6, 15}, run == 0 ? 0 : 1, run);
   }
   weight_ *= 3.0f;
   executor->Forward(false);
-  Expect(executor->outputs()[0], {12, 35}, 2, 4);
+  Expect(executor->outputs()[0], {12, 35}, 1, 2);
   EXPECT_EQ(executor->PartialForward(false, 0), 0);
-  Expect(executor->outputs()[0], {12, 35}, 2, 5);
+  Expect(executor->outputs()[0], {12, 35}, 2, 3);
+  for (int run = 0; run < 3; ++run) {
+    weight_ = static_cast<float>(run);
+    executor->Forward(false);
+    Expect(executor->outputs()[0],
+           {3.0f * static_cast<float>(run + 1), 5.0f * static_cast<float>(run + 1)}, 2, 3);
+  }
+  // Runs that are pending keep the form that they were pushed with.
+  weight_ = 1.0f;
+  std::vector<NDArray> outputs;
+  for (int run = 0; run < 6; ++run) {
+    if (run == 3) weight_ = 2.0f;
+    executor->Forward(false);
+    outputs.push_back(executor->outputs()[0].Copy(Device::Cpu()));
+  }
+  for (size_t run = 0; run < 6; ++run) {
+    EXPECT_THAT(outputs[run].At(0).ToVector(), run < 3 ? ElementsAre(6, 10) : ElementsAre(9, 15));
+  }
+}
+
+TEST_F(PreparedInputsTest, AFailedWriteOfAnInputSpoilsNoLaterRun) {
+  const auto executor = Bind(net_, Device::Cpu(), {.arguments = {Data(2), weight_}});
+  executor->Forward(false);
+  Engine::Get()->PushSync([](const RunContext&) { throw InvalidArgument("a failed write"); },
+                          Device::Cpu(), {}, {weight_.var()});
+  // The second run would make the form.
+  for (int run = 0; run < 2; ++run) executor->Forward(false);
+  EXPECT_THROW(executor->outputs()[0].WaitToRead(), Error);
+  weight_ = 3.0f;
+  for (int run = 0; run < 3; ++run) {
+    executor->Forward(false);
+    EXPECT_THAT(executor->outputs()[0].At(1).ToVector(), ElementsAre(12, 20));
+  }
 }
 
 TEST_F(PreparedInputsTest, AnExecutorWithGradientsOrAMonitorUsesNone) {
@@ -166,8 +200,10 @@ TEST_F(PreparedInputsTest, TheMemoryOfFormsIsCountedAndFreedWithTheExecutor) {
   const int64_t before = live_bytes();
   {
     const auto executor = Bind(net_, Device::Cpu(), {.arguments = {Data(2), weight_}});
-    EXPECT_EQ(live_bytes(), before + 8);
     executor->Forward(false);
+    EXPECT_EQ(live_bytes(), before);
+    executor->Forward(false);
+    EXPECT_EQ(live_bytes(), before + 8);
   }
   // The engine destroys what its operators hold a little later.
   for (int i = 0; i < 100000 && live_bytes() != before; ++i) std::this_thread::yield();

@@ -9,6 +9,7 @@
 #include "tessera/graph/compile.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/text.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
@@ -242,7 +243,7 @@ void CompiledCall::BindForms(Binding* binding) const {
     const std::span<const NDArray> sources(&source, 1);
     std::optional<std::vector<NDArray>> form = forms_[i]->Find(sources);
     if (!form) {
-      // An array that each call changes is not worth preparing: wait for the second call with it.
+      // An input that each call changes costs nothing: the second call with an array prepares it.
       forms_[i]->Keep(ContentsOf(sources), {});
       continue;
     }
@@ -253,6 +254,7 @@ void CompiledCall::BindForms(Binding* binding) const {
       forms_[i]->Keep(std::move(contents), *form);
     }
     binding->SetForm(*program_, i, form->front());
+    binding->prepared[input.blob] = ndarray_internal::ArrayAccess::Data(form->front()).dptr_;
   }
 }
 

@@ -175,7 +175,7 @@ void Executor::BindPlanned(bool training, CompiledGraph compiled,
       *prepared, std::move(arenas),
       std::make_shared<const VariableSet>(prepared->intermediate_variables().size()));
   binding->blobs = prepared->MakeBlobs(binding->pointers);
-  prepared_inputs_[training ? 1 : 0] = std::make_unique<PreparedInputs>(prepared, binding.get());
+  prepared_inputs_[training ? 1 : 0] = std::make_unique<PreparedInputs>(prepared, binding);
   planned_[training ? 1 : 0] = std::make_unique<BoundProgram>(prepared, binding);
   fixed_[training ? 1 : 0] = std::move(fixed);
 }

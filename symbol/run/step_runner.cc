@@ -202,15 +202,13 @@ void Binding::SetArenas(const PreparedProgram& program,
 }
 
 void Binding::SetForm(const PreparedProgram& program, size_t index, const NDArray& form) {
-  const std::vector<PreparedInput>& inputs = program.prepared_inputs();
-  forms.resize(inputs.size());
+  forms.resize(program.prepared_inputs().size());
   prepared.resize(program.num_blobs());
   forms[index] = form;
-  prepared[inputs[index].blob] = ArrayAccess::Data(form).dptr_;
 }
 
 NDArray MakeForm(const PreparedInput& input, Device device) {
-  return NDArray(TShape{input.form.size_bytes}, device, DType::kUint8, /*delay_alloc=*/false,
+  return NDArray(TShape{input.form.size_bytes}, device, DType::kUint8, /*delay_alloc=*/true,
                  "prepared");
 }
 
@@ -228,22 +226,43 @@ void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, cons
       {.name = "prepared input"});
 }
 
-PreparedInputs::PreparedInputs(std::shared_ptr<const PreparedProgram> program, Binding* binding)
-    : program_(std::move(program)) {
+PreparedInputs::PreparedInputs(std::shared_ptr<const PreparedProgram> program,
+                               std::shared_ptr<Binding> binding)
+    : program_(std::move(program)), binding_(std::move(binding)) {
   const std::vector<PreparedInput>& inputs = program_->prepared_inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const NDArray& source = binding->arrays[At(inputs[i].value)];
-    if (ArrayAccess::IsWrittenElsewhere(source)) continue;
-    inputs_.push_back({i, source, MakeForm(inputs[i], program_->DeviceOf(inputs[i]))});
-    binding->SetForm(*program_, i, inputs_.back().form);
+    inputs_.push_back({i});
+    binding_->SetForm(*program_, i, MakeForm(inputs[i], program_->DeviceOf(inputs[i])));
   }
 }
 
 void PreparedInputs::Update() {
   for (Input& input : inputs_) {
-    if (input.contents.AreOf(input.source)) continue;
-    input.contents = ndarray_internal::ArrayContents(input.source);
-    PushForm(program_, input.index, input.source, input.form);
+    const PreparedInput& prepared = program_->prepared_inputs()[input.index];
+    const NDArray& source = binding_->arrays[At(prepared.value)];
+    const NDArray& form = binding_->forms[input.index];
+    const bool is_same = input.contents.AreOf(source);
+    if (is_same == input.has_form) {
+      if (!is_same) input.contents = ndarray_internal::ArrayContents(source);
+      continue;
+    }
+    // Operations that read the form's variable read the pointer. It stays null if making the form
+    // fails; giving the form up ends the failure.
+    Variable* const var = ArrayAccess::Var(form);
+    if (is_same) {
+      PushForm(program_, input.index, source, form);
+      Engine::Get()->PushSync(
+          [binding = binding_, blob = prepared.blob, form](const RunContext&) {
+            binding->prepared[blob] = ArrayAccess::Data(form).dptr_;
+          },
+          Device::Cpu(), {}, {}, {.name = "use of a prepared input", .updates = {var}});
+    } else {
+      Engine::Get()->PushSync([binding = binding_, blob = prepared.blob](
+                                  const RunContext&) { binding->prepared[blob] = nullptr; },
+                              Device::Cpu(), {}, {var}, {.name = "end of a prepared input"});
+      input.contents = ndarray_internal::ArrayContents(source);
+    }
+    input.has_form = is_same;
   }
 }
 

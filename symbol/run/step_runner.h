@@ -65,7 +65,8 @@ struct Binding {
   /// null one is left out. `set` has a variable for each of intermediate_variables().
   void SetArenas(const PreparedProgram& program, std::vector<std::shared_ptr<Arena>> arenas,
                  std::shared_ptr<const VariableSet> set);
-  /// Binds an input's prepared form (MakeForm). `index` is its position in prepared_inputs().
+  /// Lets the steps that read an input wait for its form (MakeForm), which they use once `prepared`
+  /// has it. `index` is the input's position in prepared_inputs().
   void SetForm(const PreparedProgram& program, size_t index, const NDArray& form);
 
   std::vector<void*> pointers;       ///< for each value
@@ -88,35 +89,36 @@ void AddArenas(const PreparedProgram& program, bool backward,
                std::vector<std::shared_ptr<Arena>> reused,
                std::vector<std::shared_ptr<Arena>>* arenas);
 
-/// Allocates a form of an input on that device. Storage::TagStats counts the memory under
-/// "prepared".
+/// Returns an array for a form of an input on that device, whose memory its first use allocates.
+/// Storage::TagStats counts it under "prepared".
 NDArray MakeForm(const PreparedInput& input, Device device);
 
 /// Pushes the operation that makes the form of input `index` of a program from the input's array.
 void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, const NDArray& source,
               const NDArray& form);
 
-/// The prepared forms of a bound program's inputs, which are made again when these are written.
+/// The prepared forms of a bound program's inputs. A form is made when two runs have the same
+/// elements, so that inputs which are written before each run cost nothing.
 ///
 /// Threads: one thread at a time.
 class PreparedInputs {
  public:
-  /// Allocates the forms and binds them to `binding`, which has the inputs' arrays. Inputs that
-  /// other code may write have none.
-  PreparedInputs(std::shared_ptr<const PreparedProgram> program, Binding* binding);
+  /// Binds forms to `binding`, which has the inputs' arrays.
+  PreparedInputs(std::shared_ptr<const PreparedProgram> program, std::shared_ptr<Binding> binding);
 
-  /// Pushes what makes the forms of inputs that may have been written since the last call.
+  /// Pushes, before a run, what makes the forms of inputs that were not written since the last
+  /// call, and what gives up those of other inputs.
   void Update();
 
  private:
   struct Input {
     size_t index;
-    NDArray source;
-    NDArray form;
-    ndarray_internal::ArrayContents contents = {};  // of which the form was made
+    ndarray_internal::ArrayContents contents = {};  // at the last call
+    bool has_form = false;
   };
 
   const std::shared_ptr<const PreparedProgram> program_;
+  const std::shared_ptr<Binding> binding_;
   std::vector<Input> inputs_;
 };
 
