@@ -8,6 +8,7 @@
 #include "tessera/tensor/device/instruction_set.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/device/scratch.h"
+#include "tessera/tensor/linalg/packed_product.h"
 
 namespace tessera::tensor_internal {
 
@@ -24,6 +25,15 @@ using Write = decltype(WrittenOperand<float>::write);
                  const float*, int64_t, float, float*, int64_t, float*);                      \
   void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,      \
                   const double*, int64_t, double, double*, int64_t, double*);                 \
+  int GemmLeftVectors(const PackedProduct&);                                                  \
+  int GemmRightVectors(const PackedProduct&);                                                 \
+  void GemmPackLeft(const PackedProduct&, float*);                                            \
+  void GemmPackRight(const PackedProduct&, float*);                                           \
+  int64_t GemmPackedRightSize(const PackedProduct&);                                          \
+  int64_t GemmBlockRow(const PackedProduct&, int64_t, int64_t);                               \
+  int64_t GemmBlockColumn(const PackedProduct&, int64_t, int64_t);                            \
+  int64_t GemmPackedScratch(const PackedProduct&);                                            \
+  void GemmPacked(const PackedProduct&, float*);                                              \
   }
 TESSERA_DECLARE_GEMM_KERNEL(gemm_baseline)
 TESSERA_DECLARE_GEMM_KERNEL(gemm_avx2)
@@ -96,6 +106,42 @@ const WrittenKernel& BestWrittenKernel() {
   return kernel;
 }
 
+// The functions for products with an operand that was packed before.
+struct PackedKernel {
+  int (*left_vectors)(const PackedProduct&);
+  int (*right_vectors)(const PackedProduct&);
+  void (*pack_left)(const PackedProduct&, float*);
+  void (*pack_right)(const PackedProduct&, float*);
+  int64_t (*right_size)(const PackedProduct&);
+  int64_t (*block_row)(const PackedProduct&, int64_t, int64_t);
+  int64_t (*block_column)(const PackedProduct&, int64_t, int64_t);
+  int64_t (*scratch)(const PackedProduct&);
+  void (*run)(const PackedProduct&, float*);
+};
+
+#define TESSERA_PACKED_KERNEL(isa)                                                                 \
+  PackedKernel {                                                                                   \
+    isa::GemmLeftVectors, isa::GemmRightVectors, isa::GemmPackLeft, isa::GemmPackRight,            \
+        isa::GemmPackedRightSize, isa::GemmBlockRow, isa::GemmBlockColumn, isa::GemmPackedScratch, \
+        isa::GemmPacked                                                                            \
+  }
+
+const PackedKernel& BestPackedKernel() {
+  static const PackedKernel kernel = [] {
+    switch (UsedInstructionSet()) {
+      case InstructionSet::kAvx512:
+        return TESSERA_PACKED_KERNEL(gemm_avx512);
+      case InstructionSet::kAvx2:
+        return TESSERA_PACKED_KERNEL(gemm_avx2);
+      case InstructionSet::kBaseline:
+        break;
+    }
+    return TESSERA_PACKED_KERNEL(gemm_baseline);
+  }();
+  return kernel;
+}
+#undef TESSERA_PACKED_KERNEL
+
 // Returns the calling thread's memory for packed operands. It grows to the need of the thread's
 // products (at most a few megabytes) and is released when the thread ends.
 template <typename T>
@@ -117,7 +163,7 @@ T* PackingMemory(int64_t elements) {
 
 // Runs a block of a product on the calling thread. The block's B begins at column x.
 template <typename T>
-void RunBlock(GemmArguments<T> g, index_t x) {
+void RunBlock(GemmArguments<T> g, index_t /*y*/, index_t x) {
   const Kernel<T>& kernel = BestKernel<T>();
   T* const scratch =
       PackingMemory<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
@@ -132,6 +178,28 @@ void RunWrittenBlock(const GemmArguments<float>& g, const WrittenOperand<float>&
       PackingMemory<float>(kernel.scratch(g.transpose_a, g.m, g.n, g.k, g.lda, b.write));
   kernel.run(g.transpose_a, g.m, g.n, g.k, g.alpha, g.a, g.lda, b.write, b.context, x, g.beta, g.c,
              g.ldc, scratch);
+}
+
+PackedProduct PackedProductOf(const GemmArguments<float>& g, int vectors) {
+  return {.transpose_a = g.transpose_a,
+          .transpose_b = g.transpose_b,
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .alpha = g.alpha,
+          .a = g.a,
+          .lda = g.lda,
+          .b = g.b,
+          .ldb = g.ldb,
+          .beta = g.beta,
+          .c = g.c,
+          .ldc = g.ldc,
+          .vectors = vectors};
+}
+
+void RunPackedBlock(const PackedProduct& g) {
+  const PackedKernel& kernel = BestPackedKernel();
+  kernel.run(g, PackingMemory<float>(kernel.scratch(g)));
 }
 
 template <typename T>
@@ -175,11 +243,19 @@ struct BlockGrid {
   }
 };
 
-// Runs a product in blocks, each by run_block(arguments, x), where x is the first column of the
-// block's B. The kernel sums every element over all of k in the same order in any block, so the
-// result has the same bits for any number of threads.
-template <typename T, typename Run>
-void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
+// Cuts one side of C as evenly as it goes.
+struct EvenCut {
+  index_t extent;
+  index_t operator()(index_t i, index_t count) const { return i * extent / count; }
+};
+
+// Runs a product in blocks, each by run_block(arguments, y, x), where y is the block's first row
+// and x the first column of its B. Of `count` blocks, the rows of block i begin at row_of(i, count)
+// and the columns at column_of(i, count). The kernel sums every element over all of k in the same
+// order in any block, so the result has the same bits for any number of threads.
+template <typename T, typename Run, typename RowOf, typename ColumnOf>
+void RunParallel(const GemmArguments<T>& g, const Run& run_block, const RowOf& row_of,
+                 const ColumnOf& column_of) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0 || g.alpha == T(0)) {
     ScaleByBeta(g);
@@ -189,21 +265,48 @@ void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
   const index_t rows = grid.rows;
   const index_t columns = grid.columns;
   if (rows * columns == 1) {
-    run_block(g, index_t{0});
+    run_block(g, index_t{0}, index_t{0});
     return;
   }
   ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
     for (index_t i = first; i < last; ++i) {
-      const index_t y = i / columns * g.m / rows;
-      const index_t x = i % columns * g.n / columns;
+      const index_t y = row_of(i / columns, rows);
+      const index_t x = column_of(i % columns, columns);
       GemmArguments<T> part = g;
-      part.m = (i / columns + 1) * g.m / rows - y;
-      part.n = (i % columns + 1) * g.n / columns - x;
+      part.m = row_of(i / columns + 1, rows) - y;
+      part.n = column_of(i % columns + 1, columns) - x;
+      if (part.m == 0 || part.n == 0) continue;
       part.a += y * (g.transpose_a ? 1 : g.lda);
       part.c += y * g.ldc + x;
-      run_block(part, x);
+      run_block(part, y, x);
     }
   });
+}
+
+template <typename T, typename Run>
+void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
+  RunParallel(g, run_block, EvenCut{g.m}, EvenCut{g.n});
+}
+
+// Runs a product with a packed left operand. `set_right` completes a block, whose B begins at
+// column x, with B.
+template <typename SetRight>
+void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand& a,
+                   const SetRight& set_right) {
+  const PackedProduct whole = PackedProductOf(g, a.vectors);
+  const auto row_of = [&](index_t i, index_t count) {
+    return BestPackedKernel().block_row(whole, i, count);
+  };
+  const auto run_block = [&](const GemmArguments<float>& part, index_t y, index_t x) {
+    PackedProduct block = PackedProductOf(part, a.vectors);
+    block.a = nullptr;
+    block.left = a.data;
+    block.left_rows = g.m;
+    block.first_row = y;
+    set_right(x, &block);
+    RunPackedBlock(block);
+  };
+  RunParallel(g, run_block, row_of, EvenCut{g.n});
 }
 
 float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
@@ -269,8 +372,59 @@ void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
 void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
 
 void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b) {
-  RunParallel(arguments,
-              [&b](const GemmArguments<float>& part, index_t x) { RunWrittenBlock(part, b, x); });
+  RunParallel(arguments, [&b](const GemmArguments<float>& part, index_t, index_t x) {
+    RunWrittenBlock(part, b, x);
+  });
+}
+
+int LeftPacking(index_t m, index_t n, index_t k) {
+  return n < kColumnsInOrder ? 0 : BestPackedKernel().left_vectors({.m = m, .n = n, .k = k});
+}
+
+void PackLeft(index_t m, index_t k, const float* a, index_t lda, int vectors, float* to) {
+  BestPackedKernel().pack_left({.m = m, .k = k, .a = a, .lda = lda, .vectors = vectors}, to);
+}
+
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a) {
+  RunPackedLeft(arguments, a, [](index_t x, PackedProduct* block) { block->b += x; });
+}
+
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a,
+                    const WrittenOperand<float>& b) {
+  RunPackedLeft(arguments, a, [&b](index_t x, PackedProduct* block) {
+    block->b = nullptr;
+    block->write = b.write;
+    block->context = b.context;
+    block->first_column = x;
+  });
+}
+
+int RightPacking(const GemmArguments<float>& arguments) {
+  return BestPackedKernel().right_vectors(PackedProductOf(arguments, 0));
+}
+
+index_t PackedRightSize(index_t n, index_t k) {
+  return BestPackedKernel().right_size({.n = n, .k = k});
+}
+
+void PackRight(const GemmArguments<float>& arguments, int vectors, float* to) {
+  BestPackedKernel().pack_right(PackedProductOf(arguments, vectors), to);
+}
+
+void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand& b) {
+  const PackedProduct whole = PackedProductOf(arguments, b.vectors);
+  const auto column_of = [&](index_t i, index_t count) {
+    return BestPackedKernel().block_column(whole, i, count);
+  };
+  const auto run_block = [&](const GemmArguments<float>& part, index_t, index_t x) {
+    PackedProduct block = PackedProductOf(part, b.vectors);
+    block.b = nullptr;
+    block.right = b.data;
+    block.right_columns = arguments.n;
+    block.first_column = x;
+    RunPackedBlock(block);
+  };
+  RunParallel(arguments, run_block, EvenCut{arguments.m}, column_of);
 }
 
 int64_t GemmThreads(index_t m, index_t n, index_t k) {

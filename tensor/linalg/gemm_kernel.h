@@ -17,6 +17,7 @@
 #include <Eigen/Core>
 #include <cstdint>
 
+#include "tessera/tensor/linalg/packed_product.h"
 #include "tessera/tensor/packet/partial_packet.h"
 
 #ifndef TESSERA_GEMM_NAMESPACE
@@ -391,6 +392,17 @@ struct Cut {
       : count((extent + max - 1) / max), size(extent / count), larger(extent % count) {}
   int64_t Size(int64_t i) const { return i < larger ? size + 1 : size; }
   int64_t Begin(int64_t i) const { return i * size + Min(i, larger); }
+  // Returns the tile that begins at `at`, or the number of tiles if that is the extent.
+  int64_t At(int64_t at) const {
+    const int64_t of_larger = larger * (size + 1);
+    return at < of_larger ? at / (size + 1) : larger + (at - of_larger) / size;
+  }
+};
+
+// Tiles [first, last) of a cut of rows, whose row 0 is row `row` of C.
+struct TileRows {
+  Cut cut;
+  int64_t first, last, row;
 };
 
 // Writes rows [row, row + rows) of columns [column, column + columns) of a B that is not stored,
@@ -414,12 +426,21 @@ struct Product {
   // The function that writes B from column `first_column` on, or null if B is stored.
   WriteRows<T> write = nullptr;
   const void* context = nullptr;
-  int64_t first_column = 0;
+  int64_t first_column = 0;  // also of a packed B
+  // An operand that was packed before the product: PackLeft and PackRight. 0 packets: there is
+  // none.
+  int vectors = 0;
+  const T* left = nullptr;
+  int64_t left_rows = 0;
+  int64_t first_row = 0;
+  const T* right = nullptr;
+  int64_t right_columns = 0;  // filled up to complete packets
 
   // Returns the packets in a row of a tile. Wide tiles have fewer rows of C, which spares the sets
   // of the first-level cache if the rows lie far apart. Two packets leave less of a remainder if n
   // is small.
   int Vectors() const {
+    if (vectors != 0) return vectors;
     if (m <= MaxRows(6)) return 6;
     if (m <= MaxRows(4)) return 4;
     if (!kManyRegisters) return 2;
@@ -435,11 +456,13 @@ struct Product {
   // of B. An A that is not transposed is read in place, in whole cache lines.
   bool PacksA() const {
     const int64_t bytes = Min(k, kDepth) * lda * static_cast<int64_t>(sizeof(T));
-    return transpose_a && n / SlabColumns() >= kDirectReads && bytes > kDirectBytes;
+    return left == nullptr && transpose_a && n / SlabColumns() >= kDirectReads &&
+           bytes > kDirectBytes;
   }
   // Returns whether B is packed, which pays if enough reads follow: B is read once for every tile
   // of rows.
   bool PacksB() const {
+    if (right != nullptr) return false;
     if (transpose_b || write != nullptr) return true;
     // The rows of a near slab are whole cache lines if packets are large, and load as fast as
     // packed ones.
@@ -549,18 +572,20 @@ struct Product {
              slab.columns - (vectors - 1) * kLanes<T>);
   }
 
-  // Adds the products of rows [p, p + depth) of B to rows [y, y + rows) of C.
-  void RunBlock(int64_t p, int64_t depth, int64_t y, int64_t rows, int64_t x0, int64_t columns,
+  // Adds the products of rows [p, p + depth) of B to rows of C. The packed operands are those of
+  // the block, or null.
+  void RunBlock(int64_t p, int64_t depth, const TileRows& rows, int64_t x0, int64_t columns,
                 const T* packed_a, const T* packed_b, T* tail) const {
     const T scale_c = p == 0 ? beta : T(1);
     const bool row_major = packed_a == nullptr && !transpose_a;
-    const Cut tiles(rows, MaxRows(Vectors()));
+    const Cut& tiles = rows.cut;
+    const int64_t y = rows.row;
     const int64_t slab_columns = SlabColumns();
     const int64_t last = columns % slab_columns;
     if (packed_b == nullptr && last > kLanes<T> && last % kLanes<T> != 0) {
       PackSlab(b + p * ldb + x0 + columns - last, ldb, last, depth, tail);
     }
-    for (int64_t t = 0; t < tiles.count; ++t) {
+    for (int64_t t = rows.first; t < rows.last; ++t) {
       const int64_t at = tiles.Begin(t), r = tiles.Size(t);
       const T* from;
       int64_t stride;
@@ -602,11 +627,43 @@ struct Product {
 
   // Returns whether the few columns of B are copied to rows, which DotRows takes.
   bool CopiesColumns() const {
-    return write == nullptr && !transpose_a && !transpose_b && DotsPay(n);
+    return write == nullptr && vectors == 0 && !transpose_a && !transpose_b && DotsPay(n);
+  }
+
+  // Returns whether a product with these extents packs a stored B each time.
+  bool PacksStoredB() const {
+    if (transpose_a || n == 1) return false;
+    const bool adds_up_rows = transpose_b ? DotsPay(m) || DotsPay(n) : CopiesColumns();
+    return !adds_up_rows && PacksB();
+  }
+
+  // Packs all of an A that is not transposed, for tiles of `vectors` packets: for each part of k,
+  // the tiles one after the other, and in a tile the rows' elements side by side.
+  void PackLeft(T* to) const {
+    const Cut tiles(m, MaxRows(vectors));
+    for (int64_t p = 0; p < k; p += kDepth) {
+      const int64_t depth = Min(k - p, kDepth);
+      for (int64_t t = 0; t < tiles.count; ++t) {
+        const int64_t y = tiles.Begin(t), r = tiles.Size(t);
+        PackTransposed(a + y * lda + p, lda, r, depth, to + p * m + y * depth, r);
+      }
+    }
+  }
+
+  // Packs all of B as PackB does: for each part of k, the slabs one after the other.
+  void PackRight(T* to) const {
+    const int64_t slab = SlabColumns(), width = RoundUp(n, kLanes<T>);
+    for (int64_t p = 0; p < k; p += kDepth) {
+      const int64_t depth = Min(k - p, kDepth);
+      for (int64_t x = 0; x < n; x += slab) {
+        const T* const from = transpose_b ? b + x * ldb + p : b + p * ldb + x;
+        PackSlab(from, ldb, Min(slab, n - x), depth, to + p * width + x * depth);
+      }
+    }
   }
 
   void Run(T* scratch) const {
-    if (write != nullptr) {
+    if (write != nullptr || vectors != 0) {
       RunTiles(scratch);
       return;
     }
@@ -640,7 +697,7 @@ struct Product {
   // of C stay in a near cache beside whole rows.
   bool ReadsWholeRows() const {
     constexpr int64_t kPastCaches = 8 << 20;
-    return write == nullptr && m <= kFew && !transpose_b && !Near(ldb) &&
+    return write == nullptr && vectors == 0 && m <= kFew && !transpose_b && !Near(ldb) &&
            k * n * static_cast<int64_t>(sizeof(T)) > kPastCaches;
   }
 
@@ -699,17 +756,88 @@ struct Product {
       for (int64_t p = 0; p < k; p += kDepth) {
         const int64_t depth = Min(k - p, kDepth);
         if (packed_b != nullptr) PackB(p, depth, x, columns, packed_b, written);
+        const T* const block_b =
+            right == nullptr ? packed_b : right + p * right_columns + (first_column + x) * depth;
+        if (left != nullptr) {
+          const Cut tiles(left_rows, MaxRows(vectors));
+          const TileRows rows = {tiles, tiles.At(first_row), tiles.At(first_row + m), -first_row};
+          RunBlock(p, depth, rows, x, columns, left + p * left_rows, block_b, tail);
+          continue;
+        }
         for (int64_t y = 0; y < m; y += kBlockRows) {
           const int64_t rows = Min(m - y, kBlockRows);
           if (packed_a != nullptr) PackA(p, depth, y, rows, packed_a);
-          RunBlock(p, depth, y, rows, x, columns, packed_a, packed_b, tail);
+          const Cut tiles(rows, MaxRows(Vectors()));
+          RunBlock(p, depth, {tiles, 0, tiles.count, y}, x, columns, packed_a, block_b, tail);
         }
       }
     }
   }
 };
 
+// Slabs of a packed B begin where blocks of columns do.
+static_assert(kBlockColumns % (12 * kLanes<float>) == 0);
+
+Product<float> ProductOf(const PackedProduct& g) {
+  return {.transpose_a = g.transpose_a,
+          .transpose_b = g.transpose_b,
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .alpha = g.alpha,
+          .a = g.a,
+          .lda = g.lda,
+          .b = g.b,
+          .ldb = g.ldb,
+          .beta = g.beta,
+          .c = g.c,
+          .ldc = g.ldc,
+          .write = g.write,
+          .context = g.context,
+          .first_column = g.first_column,
+          .vectors = g.vectors,
+          .left = g.left,
+          .left_rows = g.left_rows,
+          .first_row = g.first_row,
+          .right = g.right,
+          .right_columns = RoundUp(g.right_columns, kLanes<float>)};
+}
+
 }  // namespace
+
+// The packets in a row of the tiles of products with a packed operand; 0 if packing does not pay.
+
+int GemmLeftVectors(const PackedProduct& g) {
+  // A packed A has no far rows, and few rows of A stay in the first-level cache.
+  PackedProduct near = g;
+  near.lda = 0;
+  return g.m <= kFew ? 0 : ProductOf(near).Vectors();
+}
+
+int GemmRightVectors(const PackedProduct& g) {
+  const Product<float> product = ProductOf(g);
+  return product.PacksStoredB() ? product.Vectors() : 0;
+}
+
+// Pack the operands of a product with `vectors`.
+void GemmPackLeft(const PackedProduct& g, float* to) { ProductOf(g).PackLeft(to); }
+void GemmPackRight(const PackedProduct& g, float* to) { ProductOf(g).PackRight(to); }
+
+// Returns the elements of a packed B.
+int64_t GemmPackedRightSize(const PackedProduct& g) { return RoundUp(g.n, kLanes<float>) * g.k; }
+
+// Return the first row, or column, of block i of `count` blocks of whole tiles.
+int64_t GemmBlockRow(const PackedProduct& g, int64_t i, int64_t count) {
+  const Cut tiles(g.m, MaxRows(g.vectors));
+  return tiles.Begin(i * tiles.count / count);
+}
+int64_t GemmBlockColumn(const PackedProduct& g, int64_t i, int64_t count) {
+  const int64_t slab = ProductOf(g).SlabColumns(), slabs = (g.n + slab - 1) / slab;
+  return Min(g.n, i * slabs / count * slab);
+}
+
+int64_t GemmPackedScratch(const PackedProduct& g) { return ProductOf(g).ScratchSize(); }
+void GemmPacked(const PackedProduct& g, float* scratch) { ProductOf(g).Run(scratch); }
 
 // Returns the elements of scratch memory that the product needs.
 int64_t GemmScratchFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,

@@ -19,6 +19,14 @@ namespace {
 
 using tensor_internal::Gemm;
 using tensor_internal::GemmArguments;
+using tensor_internal::GemmPackedLeft;
+using tensor_internal::GemmPackedRight;
+using tensor_internal::LeftPacking;
+using tensor_internal::PackedOperand;
+using tensor_internal::PackedRightSize;
+using tensor_internal::PackLeft;
+using tensor_internal::PackRight;
+using tensor_internal::RightPacking;
 using tensor_internal::WrittenOperand;
 
 // Entries are multiples of 1/8 up to 1, so that sums of up to 2^17 products are exact in float and
@@ -216,6 +224,15 @@ TYPED_TEST(GemmTest, AddedBlocksOfRowsHaveTheBitsOfTheWhole) {
   }
 }
 
+// Writes B, which is stored, as a WrittenOperand; the context is the product.
+void WriteStored(const void* context, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                 float* to, int64_t stride) {
+  const auto& g = *static_cast<const GemmArguments<float>*>(context);
+  for (int64_t i = 0; i < rows; ++i) {
+    std::copy_n(g.b + (row + i) * g.ldb + column, columns, to + i * stride);
+  }
+}
+
 // Shapes are around slabs, blocks of columns and depths, and blocks of threads.
 TEST(WrittenOperandTest, GivesTheBitsOfAStoredOne) {
   std::mt19937 random(10);
@@ -233,15 +250,7 @@ TEST(WrittenOperandTest, GivesTheBitsOfAStoredOne) {
       }
       const std::vector<float> old = stored.c;
       Gemm(stored.g);
-      const WrittenOperand<float> b = {
-          [](const void* context, int64_t row, int64_t rows, int64_t column, int64_t columns,
-             float* to, int64_t stride) {
-            const auto& g = *static_cast<const GemmArguments<float>*>(context);
-            for (int64_t i = 0; i < rows; ++i) {
-              std::copy_n(g.b + (row + i) * g.ldb + column, columns, to + i * stride);
-            }
-          },
-          &stored.g};
+      const WrittenOperand<float> b = {WriteStored, &stored.g};
       for (const int threads : {1, 2, 7}) {
         std::vector<float> c = old;
         GemmArguments<float> written = stored.g;
@@ -266,6 +275,81 @@ TEST(WrittenOperandTest, IsNotReadIfAlphaIsZeroOrKIsZero) {
     Gemm(product.g, b);
     EXPECT_EQ(product.c, expected) << k;
   }
+}
+
+// Returns a product whose sums depend on their order.
+Case<float> InexactCase(bool transpose_b, index_t m, index_t n, index_t k, std::mt19937& random) {
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Case<float> product(false, transpose_b, m, n, k, 3, 0.75f, m % 2 == 0 ? 0.5f : 0.0f, random);
+  for (auto* operand : {&product.a, &product.b, &product.c}) {
+    for (float& value : *operand) value = uniform(random);
+  }
+  return product;
+}
+
+// Runs a product with an operand that was packed, on several numbers of threads.
+template <typename Run>
+void ExpectSameBits(const Case<float>& stored, const Run& run) {
+  const GemmArguments<float>& g = stored.g;
+  std::vector<float> expected = stored.c;
+  GemmArguments<float> same = g;
+  same.c = expected.data();
+  Gemm(same);
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+  for (const int threads : {1, 2, 7}) {
+    std::vector<float> c = stored.c;
+    GemmArguments<float> packed = g;
+    packed.c = c.data();
+    tbb::task_arena(threads).execute([&] { run(packed); });
+    EXPECT_EQ(c, expected) << g.m << " x " << g.n << " x " << g.k << ", " << threads << " threads";
+  }
+}
+
+// Shapes are around tiles, slabs, blocks of columns and depths, and blocks of threads.
+TEST(PackedOperandTest, ALeftOneGivesTheBitsOfAStoredOne) {
+  std::mt19937 random(12);
+  for (const auto& [m, n, k] :
+       {std::tuple(13, 13, 1), std::tuple(14, 31, 9), std::tuple(15, 769, 257),
+        std::tuple(64, 49, 576), std::tuple(97, 200, 256), std::tuple(128, 196, 513),
+        std::tuple(331, 333, 300), std::tuple(25, 3601, 60)}) {
+    const Case<float> stored = InexactCase(false, m, n, k, random);
+    const int vectors = LeftPacking(m, n, k);
+    ASSERT_GT(vectors, 0);
+    std::vector<float> left(static_cast<size_t>(m * k));
+    PackLeft(m, k, stored.g.a, stored.g.lda, vectors, left.data());
+    const PackedOperand a = {left.data(), vectors};
+    ExpectSameBits(stored, [&](const GemmArguments<float>& g) { GemmPackedLeft(g, a); });
+    ExpectSameBits(stored, [&](const GemmArguments<float>& g) {
+      GemmPackedLeft(g, a, WrittenOperand<float>{WriteStored, &stored.g});
+    });
+  }
+  EXPECT_EQ(LeftPacking(100, 12, 50), 0);  // other sums
+  EXPECT_EQ(LeftPacking(12, 100, 50), 0);
+}
+
+TEST(PackedOperandTest, ARightOneGivesTheBitsOfAStoredOne) {
+  std::mt19937 random(13);
+  for (const auto& [m, n, k] :
+       {std::tuple(13, 13, 40), std::tuple(16, 1000, 515), std::tuple(33, 17, 2000),
+        std::tuple(64, 97, 256), std::tuple(331, 333, 257), std::tuple(200, 769, 60),
+        std::tuple(100, 1601, 30)}) {
+    for (const bool transpose_b : {true, false}) {
+      const Case<float> stored = InexactCase(transpose_b, m, n, k, random);
+      const int vectors = RightPacking(stored.g);
+      if (transpose_b) {
+        ASSERT_GT(vectors, 0);
+      }
+      if (vectors == 0) continue;  // read in place
+      std::vector<float> right(static_cast<size_t>(PackedRightSize(n, k)));
+      PackRight(stored.g, vectors, right.data());
+      ExpectSameBits(stored, [&](const GemmArguments<float>& g) {
+        GemmPackedRight(g, {right.data(), vectors});
+      });
+    }
+  }
+  // Few rows are multiplied without packing.
+  EXPECT_EQ(RightPacking(InexactCase(true, 1, 1000, 500, random).g), 0);
+  EXPECT_EQ(RightPacking(InexactCase(true, 8, 1000, 1000, random).g), 0);
 }
 
 // The transpose of this product packs its left operand.
