@@ -88,6 +88,7 @@ OperatorRow Row() {
   add("matrices", {}, {4, 5}, {5, 3});
   add("transpose_a", Transposes("True", "False"), {5, 4}, {5, 3});
   add("transpose_b", Transposes("0", "1"), {4, 5}, {3, 5});
+  add("transpose_b_of_more_rows", Transposes("0", "1"), {13, 9}, {17, 9});
   add("transpose_both", {{"transpose_a", "1"}, {"transpose_b", "1"}, {"forward_stype", "default"}},
       {5, 4}, {3, 5});
   add("vectors", {}, {7}, {7});

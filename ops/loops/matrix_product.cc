@@ -1,5 +1,7 @@
 #include "tessera/ops/loops/matrix_product.h"
 
+#include <string>
+
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/gemm_arguments.h"
 #include "tessera/tensor/device/parallel.h"
@@ -90,8 +92,36 @@ void MatrixProductOperator::Forward(const OpContext& context, std::span<const TB
                                     std::span<const TBlob> out_data) {
   if (req[0] == kNullOp) return;
   const TBlob& out = out_data[0];
+  if (const void* const packed = context.prepared_input(1)) {
+    const auto product = ProductsOf<float>(a_.At(in_data[0]), b_.At(in_data[1]), out_.At(out),
+                                           alpha_, req[0] == kAddTo)
+                             .first;
+    GemmPackedRight(product, {static_cast<const float*>(packed), RightPacking(product)});
+    return;
+  }
   MultiplyMatrices(a_.At(in_data[0]), b_.At(in_data[1]), out_.At(out), alpha_, out.type_flag_,
                    req[0], out.device_, context);
+}
+
+PreparedForm MatrixProductOperator::InputForm(int input, Device device, std::span<const TShape>,
+                                              std::span<const DType> in_type) const {
+  if (input != 1 || device.type == DeviceType::kGpu || in_type[1] != DType::kFloat32) return {};
+  const GemmProducts<float> products = ProductsOf<float>(a_, b_, out_, alpha_, false);
+  const tensor_internal::GemmArguments<float>& product = products.first;
+  if (products.batch.count != 1 || products.outer.count != 1 || IsEmpty(out_)) return {};
+  const int packing = RightPacking(product);
+  if (packing == 0) return {};
+  const auto pack = [product, packing](const OpContext&, const TBlob& b, void* to) {
+    tensor_internal::GemmArguments<float> of_b = product;
+    of_b.b = static_cast<const float*>(b.dptr_);
+    PackRight(of_b, packing, static_cast<float*>(to));
+  };
+  return {.name = std::string(product.transpose_b ? "transposed " : "") + "right operand " +
+                  std::to_string(product.k) + " x " + std::to_string(product.n) + ", packed for " +
+                  std::to_string(packing),
+          .size_bytes = tensor_internal::PackedRightSize(product.n, product.k) *
+                        static_cast<index_t>(sizeof(float)),
+          .make = pack};
 }
 
 void MatrixProductOperator::Backward(const OpContext& context, std::span<const TBlob> out_grad,

@@ -70,6 +70,11 @@ class MatrixProductOperator : public Operator {
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override;
 
+  /// Returns the packed form of the second input, if it is one matrix of float32 that each call on
+  /// the CPU would pack.
+  PreparedForm InputForm(int input, Device device, std::span<const TShape> in_shape,
+                         std::span<const DType> in_type) const override;
+
  protected:
   /// Returns the output's batch.
   const MatrixBatch& out() const { return out_; }

@@ -204,6 +204,17 @@ DType OperatorHarness::TypeOf(int id) const {
 
 OperatorHarness::~OperatorHarness() = default;
 
+PreparedForm OperatorHarness::FormOf(size_t input) const {
+  return operator_->InputForm(static_cast<int>(input), device_->device(), shapes_.in, in_types_);
+}
+
+bool OperatorHarness::HasForms() const {
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    if (FormOf(i).size_bytes > 0) return true;
+  }
+  return false;
+}
+
 CallResult OperatorHarness::Forward(const CallOptions& options) {
   Call call(*this, options);
   std::vector<TBlob> in, out;
@@ -218,9 +229,20 @@ CallResult OperatorHarness::Forward(const CallOptions& options) {
     out.push_back(call.Output(OutDataIds()[i], shapes_.out[i], req[i], old_out_bytes_[i]));
   }
   req.insert(req.end(), mutated_.size(), options.mutate ? kWriteInplace : kNullOp);
-  const OpContext context = call.Context(property_->ForwardResource(shapes_.in));
+  OpContext context = call.Context(property_->ForwardResource(shapes_.in));
+  std::vector<std::unique_ptr<GuardedBuffer>> forms;
+  std::vector<const void*> prepared(in.size(), nullptr);
+  for (size_t i = 0; options.prepares_inputs && i < in.size(); ++i) {
+    const PreparedForm form = FormOf(i);
+    if (form.size_bytes == 0) continue;
+    forms.push_back(std::make_unique<GuardedBuffer>(device_, Bytes(At(form.size_bytes), kUnset)));
+    form.make({.stream = device_->stream()}, in[i], forms.back()->data());
+    prepared[i] = forms.back()->data();
+  }
+  if (options.prepares_inputs) context.prepared = prepared;
   operator_->Forward(context, in, req, out);
   call.CheckPromises();
+  for (const auto& form : forms) EXPECT_TRUE(form->GuardsIntact()) << "written outside a form";
   CallResult result;
   for (const int id : OutDataIds()) result.values.push_back(call.Read(id));
   for (const int i : mutated_) result.mutated.push_back(call.Read(InDataIds()[At(i)]));

@@ -23,7 +23,8 @@ struct CallOptions {
   int64_t misaligned_elements = 0;     ///< the distance of arrays from an aligned address
   bool null_blobs_for_null_req = false;  ///< unwanted arrays have no memory
   bool is_train = true;
-  bool mutate = true;  ///< whether the call is to change the mutated inputs
+  bool mutate = true;            ///< whether the call is to change the mutated inputs
+  bool prepares_inputs = false;  ///< whether Forward has the inputs' forms (Operator::InputForm)
 };
 
 /// The results of a call: outputs (or input gradients) and mutated inputs.
@@ -48,6 +49,8 @@ class OperatorHarness {
   const std::string& implementation() const { return operator_->implementation(); }
   /// Returns whether the operator takes kAddTo; callers request it from no other.
   bool AcceptsAddTo() const { return operator_->AcceptsAddTo(); }
+  /// Returns whether some input has a form.
+  bool HasForms() const;
 
   CallResult Forward(const CallOptions& options = {});
   /// Calls Backward with the outputs of a Forward with default options. The operator receives only
@@ -87,6 +90,7 @@ class OperatorHarness {
   void InferTypes();
   DType TypeOf(int id) const;
   bool IsMutated(size_t input) const;
+  PreparedForm FormOf(size_t input) const;
   /// Returns the pairs whose two values have one size; callers use no others.
   std::vector<InplacePair> OfOneSize(std::vector<InplacePair> pairs) const;
   std::vector<OpReqType> BackwardRequests(const std::vector<OpReqType>& req) const;

@@ -206,6 +206,18 @@ TEST_P(OperatorCallTest, ForwardInPlaceGivesTheSameBits) {
   }
 }
 
+TEST_P(OperatorCallTest, ForwardOfPreparedInputsGivesTheSameBits) {
+  if (!harness_.HasForms()) return;
+  const size_t n = harness_.num_outputs();
+  for (const OpReqType request : {kWriteTo, kAddTo}) {
+    if (request == kAddTo && !harness_.AcceptsAddTo()) continue;
+    const std::vector<OpReqType> req(n, request);
+    EXPECT_EQ(harness_.Forward({.req = req, .prepares_inputs = true}).values,
+              harness_.Forward({.req = req}).values)
+        << "kAddTo: " << (request == kAddTo);
+  }
+}
+
 TEST_P(OperatorCallTest, BackwardMatchesTheReference) {
   if (!HasBackward()) {
     // The base class answers, and says so.
