@@ -21,7 +21,9 @@
 #include "tessera/ndarray/call_observer.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/storage/storage.h"
 #include "tessera/symbol/cached_op.h"
+#include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 #include "tessera/tensor/tblob.h"
 
@@ -216,6 +218,34 @@ TEST_F(CachedWeightsTest, SignaturesShareTheWeights) {
               ElementsAre("Convolution", "Activation", "FullyConnected"));
   ExpectRight();
   EXPECT_EQ(compiled_.num_signatures(), 2);
+}
+
+TEST(PreparedWeightsTest, LayersHaveTheSameBitsWithThem) {
+  Symbol net = Symbol::Apply("Convolution", {Symbol::Variable("data")},
+                             {{"kernel", "(3, 3)"}, {"num_filter", "26"}, {"num_group", "2"}}, "c");
+  net = Symbol::Apply("FullyConnected", {net}, {{"num_hidden", "33"}}, "f");
+  const InferredShapes shapes = net.InferShape({{"data", {17, 4, 7, 6}}});
+  std::vector<NDArray> arrays;
+  for (const TShape& shape : shapes.arguments) arrays.push_back(Ramp(shape));
+  const auto prepared_bytes = [] {
+    for (const StorageTagStats& stats : Storage::Get()->TagStats(Device::Cpu())) {
+      if (stats.tag == "prepared") return stats.live_bytes;
+    }
+    return int64_t{0};
+  };
+  const CachedOp op(net);
+  const auto executor = Bind(net, Device::Cpu(), {.arguments = arrays});
+  const std::vector<float> expected = op(arrays)[0].ToVector();
+  executor->Forward(false);
+  EXPECT_EQ(executor->outputs()[0].ToVector(), expected);
+  EXPECT_EQ(prepared_bytes(), 0);
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(op(arrays)[0].ToVector(), expected);
+    executor->Forward(false);
+    EXPECT_EQ(executor->outputs()[0].ToVector(), expected);
+    // The layers' weights, for each of the two.
+    EXPECT_GE(prepared_bytes(), 2 * int64_t{sizeof(float)} * (26 * 2 * 9 + 33 * 26 * 20));
+  }
 }
 
 TEST_F(CachedWeightsTest, ThreadsCallAtOnce) {

@@ -161,8 +161,15 @@ class ConvolutionOnCpu : public Operator {
     ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
     loops.Run(context.requested[0], [&] {
       loops.Correlate(in_data[0].dptr_, in_data[1].dptr_,
-                      param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_);
+                      param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_,
+                      context.prepared_input(1));
     });
+  }
+
+  PreparedForm InputForm(int input, Device, std::span<const TShape> in_shape,
+                         std::span<const DType> in_type) const override {
+    if (input != 1) return {};
+    return ConvolutionLoops(GeometryOf(param_, in_shape[0]), in_type[0]).WeightForm();
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,

@@ -1,6 +1,7 @@
 #include "tessera/ops/windows/convolution_loops.h"
 
 #include <algorithm>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 using base_internal::At;
 using tensor_internal::Gemm;
 using tensor_internal::kColumnsInOrder;
+using tensor_internal::PackedOperand;
 using tensor_internal::PlaneWindow;
 
 /// The bytes of unpacked windows that a tile aims at, which a core's cache holds, and those that it
@@ -175,16 +177,30 @@ class Products {
                    !(moves_planes_ && g_.image[2] < 32);
   }
 
-  void Correlate(const void* image, const void* weight, const void* bias, bool add,
-                 void* result) const {
+  /// Returns how the products of Correlate take packed weights (LeftPacking); 0 if they do not.
+  int WeightPacking() const {
+    const bool is_empty = g_.batch * g_.groups * g_.filters * positions_ * rows_ == 0;
+    if (!std::is_same_v<A, float> || !direct_ || one_channel_ || is_empty) return 0;
+    const Tiling tiling = PositionTiling();
+    if (PacksFromImages(tiling, RowsOfBlock(tiling.LargestSize()))) {
+      return tensor_internal::LeftPacking(g_.filters, SharedImages() * positions_, rows_);
+    }
+    return pointwise_ ? tensor_internal::LeftPacking(g_.filters, positions_, rows_) : 0;
+  }
+
+  void Correlate(const void* image, const void* weight, const void* bias, bool add, void* result,
+                 const void* packed_weight) const {
     if (g_.batch * g_.groups * g_.filters * positions_ == 0) return;
+    const PackedOperand packed = {static_cast<const float*>(packed_weight),
+                                  packed_weight == nullptr ? 0 : WeightPacking()};
     if (one_channel_) return CorrelateChannels(image, weight, bias, add, result);
     const Tiling tiling = PositionTiling();
     const index_t block = RowsOfBlock(tiling.LargestSize());
     if constexpr (std::is_same_v<A, float>) {
       if (PacksFromImages(tiling, block)) {
         return CorrelateFromImages(static_cast<const A*>(image), static_cast<const A*>(weight),
-                                   static_cast<const A*>(bias), add, static_cast<A*>(result));
+                                   static_cast<const A*>(bias), add, static_cast<A*>(result),
+                                   packed);
       }
     }
     // 16-bit images are converted once for all their tiles.
@@ -225,19 +241,30 @@ class Products {
             Unpack(planes, row, end, tile, space + columns_at);
             columns = space + columns_at;
           }
-          Gemm({.transpose_a = false,
-                .transpose_b = false,
-                .m = g_.filters,
-                .n = size,
-                .k = end - row,
-                .alpha = 1,
-                .a = weights + group * g_.filters * rows_ + row,
-                .lda = std::max<index_t>(1, rows_),
-                .b = columns,
-                .ldb = pointwise_ ? positions_ : size,
-                .beta = static_cast<A>(row > 0 || (direct_ && add) ? 1 : 0),
-                .c = out,
-                .ldc = out_stride});
+          const tensor_internal::GemmArguments<A> product = {
+              .transpose_a = false,
+              .transpose_b = false,
+              .m = g_.filters,
+              .n = size,
+              .k = end - row,
+              .alpha = 1,
+              .a = weights + group * g_.filters * rows_ + row,
+              .lda = std::max<index_t>(1, rows_),
+              .b = columns,
+              .ldb = pointwise_ ? positions_ : size,
+              .beta = static_cast<A>(row > 0 || (direct_ && add) ? 1 : 0),
+              .c = out,
+              .ldc = out_stride};
+          if constexpr (std::is_same_v<A, float>) {
+            // The product of a packed group has all rows.
+            if (packed.data == nullptr) {
+              Gemm(product);
+            } else {
+              GemmPackedLeft(product, OfGroup(packed, group));
+            }
+          } else {
+            Gemm(product);
+          }
           row = end;
         } while (row < rows_);
         for (index_t f = 0; f < g_.filters; ++f) {
@@ -689,9 +716,14 @@ class Products {
     }
   };
 
+  /// Returns the packed weights of a group, given those of all groups.
+  PackedOperand OfGroup(const PackedOperand& packed, index_t group) const {
+    return {packed.data + group * g_.filters * rows_, packed.vectors};
+  }
+
   /// Correlate by products that pack their columns from the images.
-  void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add,
-                           A* result) const {
+  void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add, A* result,
+                           const PackedOperand& packed) const {
     const index_t shared = SharedImages();
     const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
     Slots slots(tasks, g_.filters * rows_ * shared * positions_);
@@ -726,20 +758,24 @@ class Products {
       if (images > 1 && add) {
         for_each_result([&](index_t, const A* from, A* to) { std::copy_n(from, positions_, to); });
       }
-      Gemm({.transpose_a = false,
-            .transpose_b = false,
-            .m = g_.filters,
-            .n = images * positions_,
-            .k = rows_,
-            .alpha = 1,
-            .a = weight + group * g_.filters * rows_,
-            .lda = std::max<index_t>(1, rows_),
-            .b = nullptr,
-            .ldb = 0,
-            .beta = static_cast<A>(add ? 1 : 0),
-            .c = shared_out,
-            .ldc = images * positions_},
-           {ImageColumns::Write, &columns});
+      const tensor_internal::GemmArguments<A> product = {.transpose_a = false,
+                                                         .transpose_b = false,
+                                                         .m = g_.filters,
+                                                         .n = images * positions_,
+                                                         .k = rows_,
+                                                         .alpha = 1,
+                                                         .a = weight + group * g_.filters * rows_,
+                                                         .lda = std::max<index_t>(1, rows_),
+                                                         .b = nullptr,
+                                                         .ldb = 0,
+                                                         .beta = static_cast<A>(add ? 1 : 0),
+                                                         .c = shared_out,
+                                                         .ldc = images * positions_};
+      if (packed.data == nullptr) {
+        Gemm(product, {ImageColumns::Write, &columns});
+      } else {
+        GemmPackedLeft(product, OfGroup(packed, group), {ImageColumns::Write, &columns});
+      }
       if (images == 1 && bias == nullptr) return;
       for_each_result([&](index_t f, A* to, const A* from) {
         if (images > 1) std::copy_n(from, positions_, to);
@@ -954,7 +990,7 @@ void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& pro
 }
 
 void ConvolutionLoops::Correlate(const void* image, const void* weight, const void* bias,
-                                 OpReqType req, void* result) {
+                                 OpReqType req, void* result, const void* packed) {
   if (req == kNullOp) return;
   if (DepthwiseLoops::Support(geometry_, dtype_)) {
     if (memory_.measures) return;
@@ -964,8 +1000,28 @@ void ConvolutionLoops::Correlate(const void* image, const void* weight, const vo
     return;
   }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
-    products.Correlate(image, weight, bias, req == kAddTo, result);
+    products.Correlate(image, weight, bias, req == kAddTo, result, packed);
   });
+}
+
+PreparedForm ConvolutionLoops::WeightForm() const {
+  if (dtype_ != DType::kFloat32 || DepthwiseLoops::Support(geometry_, dtype_)) return {};
+  ConvolutionMemory memory;
+  const int packing = Products<float>(geometry_, dtype_, &memory).WeightPacking();
+  if (packing == 0) return {};
+  const index_t groups = geometry_.groups, m = geometry_.filters;
+  const index_t k = geometry_.channels * Volume(geometry_.kernel);
+  const auto pack = [=](const OpContext&, const TBlob& weight, void* to) {
+    for (index_t group = 0; group < groups; ++group) {
+      const index_t at = group * m * k;
+      tensor_internal::PackLeft(m, k, static_cast<const float*>(weight.dptr_) + at, k, packing,
+                                static_cast<float*>(to) + at);
+    }
+  };
+  return {.name = "left operands of " + std::to_string(groups) + " groups, packed for " +
+                  std::to_string(packing),
+          .size_bytes = groups * m * k * static_cast<index_t>(sizeof(float)),
+          .make = pack};
 }
 
 void ConvolutionLoops::Spread(const void* result, const void* weight, const void* bias,

@@ -52,9 +52,13 @@ class ConvolutionLoops {
 
   /// Computes the result from the image: result[n][f][o] = bias[f] + the sum over f's channels and
   /// the kernel's taps of weight[f][c][t] * image[n][c][o * stride + t * dilate - pad]. `bias` may
-  /// be null.
+  /// be null. `packed` is the weights' form (WeightForm) or null.
   void Correlate(const void* image, const void* weight, const void* bias, OpReqType req,
-                 void* result);
+                 void* result, const void* packed = nullptr);
+  /// Returns the form in which Correlate's products take the weights: packed as left operands. The
+  /// result has the same bits. There is none for windows without products, for other types than
+  /// float32, and where packing does not pay.
+  PreparedForm WeightForm() const;
   /// Computes the transpose, image from result: each result's element times the weights is added to
   /// the elements under its window, and bias[c], if not null, to each channel.
   void Spread(const void* result, const void* weight, const void* bias, OpReqType req, void* image);

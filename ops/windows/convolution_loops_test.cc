@@ -4,6 +4,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -16,6 +17,7 @@
 #include "tessera/ops/windows/window_parameters.h"
 #include "tessera/resource/resource.h"
 #include "tessera/tensor/linalg/gemm.h"
+#include "tessera/tensor/tblob.h"
 
 namespace tessera::ops_internal {
 namespace {
@@ -84,10 +86,12 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
       {"strided_1x1", Geometry(2, 1, 40, 20, 15, 13, 1, 2, 1, 0), true},
       {"images_of_16_positions", Geometry(9, 1, 20, 30, 4, 4, 3, 1, 1, 1), true},
       {"pointwise", Geometry(7, 1, 300, 30, 5, 6, 1, 1, 1, 0), true},
+      {"pointwise_on_many_positions", Geometry(2, 2, 270, 14, 11, 13, 1, 1, 1, 0)},
       {"without_padding", Geometry(2, 1, 5, 7, 19, 21, 5, 1, 1, 0)},
       {"dilated", Geometry(1, 1, 6, 9, 23, 17, 3, 1, 2, 2)},
       {"padding_wider_than_the_kernel", Geometry(1, 1, 4, 5, 9, 7, 3, 2, 1, 5)},
       {"grouped", Geometry(2, 4, 6, 8, 14, 14, 3, 1, 1, 1)},
+      {"groups_of_many_filters", Geometry(2, 3, 5, 17, 14, 14, 3, 1, 1, 1)},
       {"images_that_share_a_product", Geometry(8, 1, 70, 60, 7, 7, 3, 1, 1, 1), true},
       {"images_that_share_a_product_of_groups", Geometry(5, 2, 9, 11, 5, 6, 3, 1, 1, 1), true},
       {"three_dimensions",
@@ -116,6 +120,14 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
     std::vector<float> columns(static_cast<size_t>(g.batch * g.groups * rows * positions));
     ConvolutionLoops loops(g, DType::kFloat32);
     loops.Unpack(image.data(), kWriteTo, columns.data());
+    const PreparedForm form = loops.WeightForm();
+    EXPECT_EQ(form.size_bytes > 0, g.filters > 12);
+    std::vector<float> packed(static_cast<size_t>(form.size_bytes) / sizeof(float));
+    if (form.size_bytes > 0) {
+      std::vector<float> copy = weight;
+      const index_t size = static_cast<index_t>(copy.size());
+      form.make({}, TBlob(copy.data(), {size}, DType::kFloat32, Device::Cpu()), packed.data());
+    }
     for (const bool add : {false, true}) {
       std::vector<float> expected = old;
       for (index_t i = 0; i < g.batch * g.groups; ++i) {
@@ -139,16 +151,20 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
       }
       const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
       for (const int threads : {1, 2, 7}) {
-        std::vector<float> actual = old;
-        Workspace workspace;
-        tbb::task_arena(threads).execute([&] {
-          loops.Run(&workspace, [&] {
-            loops.Correlate(image.data(), weight.data(), bias.data(), add ? kAddTo : kWriteTo,
-                            actual.data());
+        for (const bool is_packed : {false, true}) {
+          if (is_packed && packed.empty()) continue;
+          std::vector<float> actual = old;
+          Workspace workspace;
+          tbb::task_arena(threads).execute([&] {
+            loops.Run(&workspace, [&] {
+              loops.Correlate(image.data(), weight.data(), bias.data(), add ? kAddTo : kWriteTo,
+                              actual.data(), is_packed ? packed.data() : nullptr);
+            });
           });
-        });
-        EXPECT_EQ(actual, expected) << add << ", " << threads << " threads";
-        EXPECT_LE(workspace.size_bytes(), c.shares_products ? 512 * 1024 : 0);
+          EXPECT_EQ(actual, expected)
+              << add << ", " << threads << " threads, " << (is_packed ? "packed" : "stored");
+          EXPECT_LE(workspace.size_bytes(), c.shares_products ? 512 * 1024 : 0);
+        }
       }
     }
   }
