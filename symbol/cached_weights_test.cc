@@ -35,6 +35,7 @@ using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::Not;
 using ::testing::Pointwise;
+using ::testing::StartsWith;
 
 class OperatorNames final : public CallObserver {
  public:
@@ -102,7 +103,7 @@ class CachedWeightsTest : public testing::Test {
   }
   std::vector<float> Call() const { return compiled_(Inputs())[0].ToVector(); }
   void ExpectRight() const {
-    EXPECT_THAT(Call(), Pointwise(FloatNear(1e-5f), plain_(Inputs())[0].ToVector()));
+    EXPECT_THAT(Call(), Pointwise(FloatNear(1e-4f), plain_(Inputs())[0].ToVector()));
   }
 
   const Symbol net_ = NormalizedLayers();
@@ -117,7 +118,7 @@ TEST_F(CachedWeightsTest, NormalizationIsFoldedIntoWeightsOnce) {
   EXPECT_THAT(first, Not(Contains("BatchNorm")));
   ExpectRight();
   EXPECT_THAT(OperatorsOf([this] { Call(); }),
-              ElementsAre("Convolution", "Activation", "FullyConnected"));
+              ElementsAre(StartsWith("Convolution"), "Activation", "FullyConnected"));
 }
 
 TEST_F(CachedWeightsTest, TheWeightsFollowEachWayOfWriting) {
@@ -215,7 +216,7 @@ TEST_F(CachedWeightsTest, SignaturesShareTheWeights) {
   Call();
   arrays_.at("data") = Ramp({5, 3, 5, 5});
   EXPECT_THAT(OperatorsOf([this] { Call(); }),
-              ElementsAre("Convolution", "Activation", "FullyConnected"));
+              ElementsAre(StartsWith("Convolution"), "Activation", "FullyConnected"));
   ExpectRight();
   EXPECT_EQ(compiled_.num_signatures(), 2);
 }

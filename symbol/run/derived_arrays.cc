@@ -31,7 +31,10 @@ std::vector<ArrayContents> ContentsOf(std::span<const NDArray> arrays) {
 
 std::shared_ptr<DerivedArrays> SharedDerivedArrays::Get(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(arrays_, [](const auto& entry) { return entry.second.expired(); });
+  if (arrays_.size() >= swept_at_) {
+    std::erase_if(arrays_, [](const auto& entry) { return entry.second.expired(); });
+    swept_at_ = 2 * arrays_.size() + 16;
+  }
   std::weak_ptr<DerivedArrays>& known = arrays_[name];
   std::shared_ptr<DerivedArrays> arrays = known.lock();
   if (arrays == nullptr) known = arrays = std::make_shared<DerivedArrays>();

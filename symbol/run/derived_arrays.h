@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_RUN_DERIVED_ARRAYS_H_
 #define TESSERA_SYMBOL_RUN_DERIVED_ARRAYS_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,8 @@ class SharedDerivedArrays {
  private:
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<DerivedArrays>> arrays_ ABSL_GUARDED_BY(mutex_);
+  // The number of names at which those without users are forgotten, so that Get is fast on average.
+  size_t swept_at_ ABSL_GUARDED_BY(mutex_) = 16;
 };
 
 }  // namespace tessera::symbol_internal

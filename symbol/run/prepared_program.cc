@@ -182,9 +182,11 @@ Segment PreparedProgram::MakeSegment(int begin, int end) const {
     }
     segment.property = calls_[At(i)]->fn_property();  // alone in its segment unless it is normal
   }
-  for (size_t i = 0; i < prepared_inputs_.size(); ++i) {
-    const int step = prepared_inputs_[i].step;
-    if (begin <= step && step < end) segment.prepared.push_back(i);
+  const auto first =
+      std::lower_bound(prepared_inputs_.begin(), prepared_inputs_.end(), begin,
+                       [](const PreparedInput& input, int step) { return input.step < step; });
+  for (auto input = first; input != prepared_inputs_.end() && input->step < end; ++input) {
+    segment.prepared.push_back(static_cast<size_t>(input - prepared_inputs_.begin()));
   }
   SortUnique(&uses);
   SortUnique(&segment.writes);
