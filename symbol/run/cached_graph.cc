@@ -97,7 +97,7 @@ GraphPart::GraphPart(const std::vector<FixedValue>& values, Device device,
   graph_ = std::make_shared<CompiledCall>(CallSignature(std::move(inputs), device),
                                           /*static_alloc=*/false, nullptr);
   graph_->Compile(heads, graph);
-  arrays_ = shared->Get(graph::ToText(heads));
+  arrays_ = shared->Get(device.ToString() + "\n" + graph::ToText(heads));
   for (const FixedValue& value : values) {
     known->emplace(value.variable.node->name,
                    PartInput{static_cast<int>(known->size()), {value.shape, value.dtype}});
@@ -203,7 +203,7 @@ void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
   forms_.clear();
   if (derived_ == nullptr) return;
   for (const PreparedInput& input : program_->prepared_inputs()) {
-    forms_.push_back(derived_->Get(input.name));
+    forms_.push_back(derived_->Get(signature_.device().ToString() + " " + input.name));
   }
 }
 
