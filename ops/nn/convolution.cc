@@ -194,7 +194,8 @@ class ConvolutionOp final : public ConvolutionOnCpu {
   using ConvolutionOnCpu::ConvolutionOnCpu;
 };
 
-/// Forward by Winograd's convolutions. Backward is that of "native".
+/// Forward by Winograd's convolutions, with the weights' terms as their prepared form. Backward is
+/// that of "native".
 class WinogradConvolution final : public ConvolutionOnCpu {
  public:
   using ConvolutionOnCpu::ConvolutionOnCpu;
@@ -204,14 +205,33 @@ class WinogradConvolution final : public ConvolutionOnCpu {
     if (req[0] == kNullOp) return;
     const ConvolutionGeometry geometry = GeometryOf(param_, in_data[0].shape_);
     const WinogradLoops loops(geometry, WinogradLoops::BestTile(geometry));
-    const index_t size = loops.TransformedSize() + loops.WorkspaceSize();
-    float* const transformed = static_cast<float*>(
+    auto* transformed = static_cast<const float*>(context.prepared_input(1));
+    const index_t own = transformed == nullptr ? loops.TransformedSize() : 0;
+    const index_t size = own + loops.WorkspaceSize();
+    float* const space = static_cast<float*>(
         context.requested[0]->GetSpaceBytes(size * static_cast<index_t>(sizeof(float))));
-    loops.TransformWeights(static_cast<const float*>(in_data[1].dptr_), transformed);
+    if (transformed == nullptr) {
+      loops.TransformWeights(static_cast<const float*>(in_data[1].dptr_), space);
+      transformed = space;
+    }
     loops.Correlate(static_cast<const float*>(in_data[0].dptr_), transformed,
                     param_.no_bias ? nullptr : static_cast<const float*>(in_data[2].dptr_),
-                    req[0] == kAddTo, transformed + loops.TransformedSize(),
-                    static_cast<float*>(out_data[0].dptr_));
+                    req[0] == kAddTo, space + own, static_cast<float*>(out_data[0].dptr_));
+  }
+
+  PreparedForm InputForm(int input, Device, std::span<const TShape> in_shape,
+                         std::span<const DType>) const override {
+    if (input != 1) return {};
+    const ConvolutionGeometry geometry = GeometryOf(param_, in_shape[0]);
+    const index_t tile = WinogradLoops::BestTile(geometry);
+    return {
+        .name = "Winograd's terms for tiles of " + std::to_string(tile),
+        .size_bytes =
+            WinogradLoops(geometry, tile).TransformedSize() * static_cast<index_t>(sizeof(float)),
+        .make = [geometry, tile](const OpContext&, const TBlob& weight, void* to) {
+          WinogradLoops(geometry, tile)
+              .TransformWeights(static_cast<const float*>(weight.dptr_), static_cast<float*>(to));
+        }};
   }
 };
 

@@ -7,7 +7,9 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
@@ -85,6 +87,24 @@ TEST(ConvolutionChoiceTest, OtherLayersAreNativeAndTheErrorSaysWhy) {
         << error;
     EXPECT_TRUE(error.ends_with(": " + reason)) << error;
   }
+}
+
+TEST(ConvolutionChoiceTest, TheFormOfWeightsIsThatOfTheImplementation) {
+  const auto property = OperatorRegistry::Get().Create("Convolution", Layer({{"no_bias", "True"}}));
+  const std::vector<DType> types(2, DType::kFloat32);
+  const auto form_of = [&](const std::string& name, index_t extent, int input) {
+    const std::vector<TShape> in = {{1, 64, extent, extent}, {64, 64, 3, 3}};
+    return property->CreateImplementation(name, Device::Cpu(), in, types)
+        ->InputForm(input, Device::Cpu(), in, types);
+  };
+  const PreparedForm large = form_of("winograd", 56, 1), small = form_of("winograd", 14, 1);
+  const PreparedForm native = form_of("native", 56, 1);
+  // 36 and 16 terms, with 16 elements between those of two terms.
+  EXPECT_EQ(large.size_bytes, 36 * (64 * 64 + 16) * 4);
+  EXPECT_EQ(small.size_bytes, 16 * (64 * 64 + 16) * 4);
+  EXPECT_NE(large.name, small.name);
+  EXPECT_NE(large.name, native.name);
+  EXPECT_EQ(form_of("winograd", 56, 0).size_bytes, 0);
 }
 
 }  // namespace
