@@ -19,8 +19,8 @@ namespace {
 using base_internal::At;
 using tensor_internal::Gemm;
 using tensor_internal::kColumnsInOrder;
-using tensor_internal::PackedOperand;
 using tensor_internal::PlaneWindow;
+using PackedWeights = tensor_internal::PackedOperand<float>;
 
 /// The bytes of unpacked windows that a tile aims at, which a core's cache holds, and those that it
 /// never exceeds.
@@ -191,7 +191,7 @@ class Products {
   void Correlate(const void* image, const void* weight, const void* bias, bool add, void* result,
                  const void* packed_weight) const {
     if (g_.batch * g_.groups * g_.filters * positions_ == 0) return;
-    const PackedOperand packed = {static_cast<const float*>(packed_weight),
+    const PackedWeights packed = {static_cast<const float*>(packed_weight),
                                   packed_weight == nullptr ? 0 : WeightPacking()};
     if (one_channel_) return CorrelateChannels(image, weight, bias, add, result);
     const Tiling tiling = PositionTiling();
@@ -717,13 +717,13 @@ class Products {
   };
 
   /// Returns the packed weights of a group, given those of all groups.
-  PackedOperand OfGroup(const PackedOperand& packed, index_t group) const {
+  PackedWeights OfGroup(const PackedWeights& packed, index_t group) const {
     return {packed.data + group * g_.filters * rows_, packed.vectors};
   }
 
   /// Correlate by products that pack their columns from the images.
   void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add, A* result,
-                           const PackedOperand& packed) const {
+                           const PackedWeights& packed) const {
     const index_t shared = SharedImages();
     const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
     Slots slots(tasks, g_.filters * rows_ * shared * positions_);

@@ -25,15 +25,18 @@ using Write = decltype(WrittenOperand<float>::write);
                  const float*, int64_t, float, float*, int64_t, float*);                      \
   void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,      \
                   const double*, int64_t, double, double*, int64_t, double*);                 \
-  int GemmLeftVectors(const PackedProduct&);                                                  \
-  int GemmRightVectors(const PackedProduct&);                                                 \
-  void GemmPackLeft(const PackedProduct&, float*);                                            \
-  void GemmPackRight(const PackedProduct&, float*);                                           \
-  int64_t GemmPackedRightSize(const PackedProduct&);                                          \
-  int64_t GemmBlockRow(const PackedProduct&, int64_t, int64_t);                               \
-  int64_t GemmBlockColumn(const PackedProduct&, int64_t, int64_t);                            \
-  int64_t GemmPackedScratch(const PackedProduct&);                                            \
-  void GemmPacked(const PackedProduct&, float*);                                              \
+  int GemmLeftVectors(const PackedProduct<float>&);                                           \
+  int GemmRightVectors(const PackedProduct<float>&);                                          \
+  int GemmStreamVectors(int64_t);                                                             \
+  void GemmPackLeft(const PackedProduct<float>&, float*);                                     \
+  void GemmPackRight(const PackedProduct<float>&, float*);                                    \
+  void GemmPackRight(const PackedProduct<double>&, double*);                                  \
+  int64_t GemmBlockRow(const PackedProduct<float>&, int64_t, int64_t);                        \
+  int64_t GemmBlockColumn(const PackedProduct<float>&, int64_t, int64_t);                     \
+  int64_t GemmPackedScratch(const PackedProduct<float>&);                                     \
+  void GemmPacked(const PackedProduct<float>&, float*);                                       \
+  void GemmSlabs(const PackedProduct<float>&, bool);                                          \
+  void GemmSlabs(const PackedProduct<double>&, bool);                                         \
   }
 TESSERA_DECLARE_GEMM_KERNEL(gemm_baseline)
 TESSERA_DECLARE_GEMM_KERNEL(gemm_avx2)
@@ -108,22 +111,25 @@ const WrittenKernel& BestWrittenKernel() {
 
 // The functions for products with an operand that was packed before.
 struct PackedKernel {
-  int (*left_vectors)(const PackedProduct&);
-  int (*right_vectors)(const PackedProduct&);
-  void (*pack_left)(const PackedProduct&, float*);
-  void (*pack_right)(const PackedProduct&, float*);
-  int64_t (*right_size)(const PackedProduct&);
-  int64_t (*block_row)(const PackedProduct&, int64_t, int64_t);
-  int64_t (*block_column)(const PackedProduct&, int64_t, int64_t);
-  int64_t (*scratch)(const PackedProduct&);
-  void (*run)(const PackedProduct&, float*);
+  int (*left_vectors)(const PackedProduct<float>&);
+  int (*right_vectors)(const PackedProduct<float>&);
+  int (*stream_vectors)(int64_t);
+  void (*pack_left)(const PackedProduct<float>&, float*);
+  void (*pack_right)(const PackedProduct<float>&, float*);
+  void (*pack_right_double)(const PackedProduct<double>&, double*);
+  int64_t (*block_row)(const PackedProduct<float>&, int64_t, int64_t);
+  int64_t (*block_column)(const PackedProduct<float>&, int64_t, int64_t);
+  int64_t (*scratch)(const PackedProduct<float>&);
+  void (*run)(const PackedProduct<float>&, float*);
+  void (*run_slabs)(const PackedProduct<float>&, bool);
+  void (*run_slabs_double)(const PackedProduct<double>&, bool);
 };
 
-#define TESSERA_PACKED_KERNEL(isa)                                                                 \
-  PackedKernel {                                                                                   \
-    isa::GemmLeftVectors, isa::GemmRightVectors, isa::GemmPackLeft, isa::GemmPackRight,            \
-        isa::GemmPackedRightSize, isa::GemmBlockRow, isa::GemmBlockColumn, isa::GemmPackedScratch, \
-        isa::GemmPacked                                                                            \
+#define TESSERA_PACKED_KERNEL(isa)                                                          \
+  PackedKernel {                                                                            \
+    isa::GemmLeftVectors, isa::GemmRightVectors, isa::GemmStreamVectors, isa::GemmPackLeft, \
+        isa::GemmPackRight, isa::GemmPackRight, isa::GemmBlockRow, isa::GemmBlockColumn,    \
+        isa::GemmPackedScratch, isa::GemmPacked, isa::GemmSlabs, isa::GemmSlabs             \
   }
 
 const PackedKernel& BestPackedKernel() {
@@ -180,7 +186,8 @@ void RunWrittenBlock(const GemmArguments<float>& g, const WrittenOperand<float>&
              g.ldc, scratch);
 }
 
-PackedProduct PackedProductOf(const GemmArguments<float>& g, int vectors) {
+template <typename T>
+PackedProduct<T> PackedProductOf(const GemmArguments<T>& g, int vectors) {
   return {.transpose_a = g.transpose_a,
           .transpose_b = g.transpose_b,
           .m = g.m,
@@ -197,7 +204,7 @@ PackedProduct PackedProductOf(const GemmArguments<float>& g, int vectors) {
           .vectors = vectors};
 }
 
-void RunPackedBlock(const PackedProduct& g) {
+void RunPackedBlock(const PackedProduct<float>& g) {
   const PackedKernel& kernel = BestPackedKernel();
   kernel.run(g, PackingMemory<float>(kernel.scratch(g)));
 }
@@ -291,14 +298,14 @@ void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
 // Runs a product with a packed left operand. `set_right` completes a block, whose B begins at
 // column x, with B.
 template <typename SetRight>
-void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand& a,
+void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand<float>& a,
                    const SetRight& set_right) {
-  const PackedProduct whole = PackedProductOf(g, a.vectors);
+  const PackedProduct<float> whole = PackedProductOf(g, a.vectors);
   const auto row_of = [&](index_t i, index_t count) {
     return BestPackedKernel().block_row(whole, i, count);
   };
   const auto run_block = [&](const GemmArguments<float>& part, index_t y, index_t x) {
-    PackedProduct block = PackedProductOf(part, a.vectors);
+    PackedProduct<float> block = PackedProductOf(part, a.vectors);
     block.a = nullptr;
     block.left = a.data;
     block.left_rows = g.m;
@@ -307,6 +314,29 @@ void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand& a,
     RunPackedBlock(block);
   };
   RunParallel(g, run_block, row_of, EvenCut{g.n});
+}
+
+// Runs a product, or a block of one, by a packed B on the calling thread.
+template <typename T>
+void RunSlabs(const GemmArguments<T>& g, const PackedOperand<T>& b, bool backwards) {
+  PackedProduct<T> product = PackedProductOf(g, b.vectors);
+  product.b = nullptr;
+  product.right = b.data;
+  if constexpr (std::is_same_v<T, float>) {
+    BestPackedKernel().run_slabs(product, backwards);
+  } else {
+    BestPackedKernel().run_slabs_double(product, backwards);
+  }
+}
+
+template <typename T>
+void Stream(const GemmArguments<T>& g, const PackedOperand<T>& b, bool backwards) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0 || g.alpha == T(0)) {
+    ScaleByBeta(g);
+    return;
+  }
+  RunSlabs(g, b, backwards);
 }
 
 float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
@@ -385,13 +415,13 @@ void PackLeft(index_t m, index_t k, const float* a, index_t lda, int vectors, fl
   BestPackedKernel().pack_left({.m = m, .k = k, .a = a, .lda = lda, .vectors = vectors}, to);
 }
 
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a) {
-  RunPackedLeft(arguments, a, [](index_t x, PackedProduct* block) { block->b += x; });
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a) {
+  RunPackedLeft(arguments, a, [](index_t x, PackedProduct<float>* block) { block->b += x; });
 }
 
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a,
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
                     const WrittenOperand<float>& b) {
-  RunPackedLeft(arguments, a, [&b](index_t x, PackedProduct* block) {
+  RunPackedLeft(arguments, a, [&b](index_t x, PackedProduct<float>* block) {
     block->b = nullptr;
     block->write = b.write;
     block->context = b.context;
@@ -403,28 +433,34 @@ int RightPacking(const GemmArguments<float>& arguments) {
   return BestPackedKernel().right_vectors(PackedProductOf(arguments, 0));
 }
 
-index_t PackedRightSize(index_t n, index_t k) {
-  return BestPackedKernel().right_size({.n = n, .k = k});
-}
-
 void PackRight(const GemmArguments<float>& arguments, int vectors, float* to) {
   BestPackedKernel().pack_right(PackedProductOf(arguments, vectors), to);
 }
+void PackRight(const GemmArguments<double>& arguments, int vectors, double* to) {
+  BestPackedKernel().pack_right_double(PackedProductOf(arguments, vectors), to);
+}
 
-void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand& b) {
-  const PackedProduct whole = PackedProductOf(arguments, b.vectors);
+void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b) {
+  const PackedProduct<float> whole = PackedProductOf(arguments, b.vectors);
   const auto column_of = [&](index_t i, index_t count) {
     return BestPackedKernel().block_column(whole, i, count);
   };
   const auto run_block = [&](const GemmArguments<float>& part, index_t, index_t x) {
-    PackedProduct block = PackedProductOf(part, b.vectors);
-    block.b = nullptr;
-    block.right = b.data;
-    block.right_columns = arguments.n;
-    block.first_column = x;
-    RunPackedBlock(block);
+    const PackedOperand<float> columns = {b.data + x * arguments.k, b.vectors};
+    RunSlabs(part, columns, /*backwards=*/false);
   };
   RunParallel(arguments, run_block, EvenCut{arguments.m}, column_of);
+}
+
+int StreamPacking(index_t rows) { return BestPackedKernel().stream_vectors(rows); }
+
+void StreamPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b,
+                       bool backwards) {
+  Stream(arguments, b, backwards);
+}
+void StreamPackedRight(const GemmArguments<double>& arguments, const PackedOperand<double>& b,
+                       bool backwards) {
+  Stream(arguments, b, backwards);
 }
 
 int64_t GemmThreads(index_t m, index_t n, index_t k) {

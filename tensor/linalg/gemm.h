@@ -77,35 +77,52 @@ inline constexpr index_t kColumnsInOrder = 13;
 void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b);
 
 /// An operand that was packed once for many products: as the kernels read it, in tiles of so many
-/// packets that the extents determine. A product with it has the bits of the product with the
-/// stored operand.
+/// packets.
+template <typename T>
 struct PackedOperand {
-  const float* data = nullptr;
-  int vectors = 0;  ///< the packets in a row of the tiles: what LeftPacking or RightPacking said
+  const T* data = nullptr;
+  /// The packets in a row of the tiles: what LeftPacking, RightPacking or StreamPacking said.
+  int vectors = 0;
 };
 
-/// Returns how a left operand that is not transposed is packed for products of these extents. 0
-/// means that packing it does not pay, or that the bits would differ.
+/// Returns how a left operand that is not transposed is packed for products of these extents, which
+/// have the bits of products with the stored operand. 0 means that packing it does not pay, or that
+/// the bits would differ.
 int LeftPacking(index_t m, index_t n, index_t k);
 /// Writes the packed form of A to `to`: m * k elements.
 void PackLeft(index_t m, index_t k, const float* a, index_t lda, int vectors, float* to);
 /// Run the product with a packed A, and with a stored B that is not transposed or with B as `b`
 /// writes it. arguments.a and lda are not used. The extents m and k are those of PackLeft, and n is
 /// at least kColumnsInOrder.
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a);
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand& a,
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a);
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
                     const WrittenOperand<float>& b);
 
-/// Returns how B is packed for products with these extents and distances of rows. 0 means that such
-/// a product does not pack B, so that nothing is won.
+/// Returns how B is packed for products with these extents and distances of rows, which have the
+/// bits of products with the stored B. 0 means that such a product does not pack B, so that nothing
+/// is won.
 int RightPacking(const GemmArguments<float>& arguments);
-/// Returns the number of elements of a packed B.
-index_t PackedRightSize(index_t n, index_t k);
-/// Writes the packed form of arguments.b to `to`.
+/// Returns the number of elements that PackRight writes at most for a B of k x n.
+constexpr index_t PackedRightSize(index_t n, index_t k) { return (n + 15) / 16 * 16 * k; }
+/// Writes the packed form of arguments.b to `to`, on the calling thread. Only n, k, transpose_b, b
+/// and ldb are used.
 void PackRight(const GemmArguments<float>& arguments, int vectors, float* to);
+void PackRight(const GemmArguments<double>& arguments, int vectors, double* to);
 /// Runs the product with a packed B. arguments.b and ldb are not used. RightPacking says for these
 /// arguments how B was packed.
-void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand& b);
+void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b);
+
+/// Returns how B is packed for StreamPackedRight and left operands of about `rows` rows.
+int StreamPacking(index_t rows);
+/// Runs the product with a packed B on the calling thread, which reads B from one end to the other,
+/// once for at most 256 rows. A B larger than the cache is best read in turns from either end
+/// (`backwards` is from the last one): a product then begins with what the one before it has read
+/// last. An element is one sum in the order of k, and has the same bits for any number of rows and
+/// columns beside it. arguments.transpose_b, b and ldb are not used.
+void StreamPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b,
+                       bool backwards = false);
+void StreamPackedRight(const GemmArguments<double>& arguments, const PackedOperand<double>& b,
+                       bool backwards = false);
 
 /// Returns the number of threads that a product of these extents can use if it is called from here.
 int64_t GemmThreads(index_t m, index_t n, index_t k);

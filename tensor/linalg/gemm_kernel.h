@@ -50,6 +50,9 @@ constexpr int64_t kBlockColumns = 768;
 // The rows of C whose part of a transposed A is packed at a time. A larger copy would push the
 // block of B out of the second-level cache.
 constexpr int64_t kBlockRows = 64;
+// The rows of A that are multiplied by one slab of a packed B after the other. Rows of 1,024
+// elements then stay in the second-level cache from slab to slab.
+constexpr int64_t kSlabRows = 256;
 
 // Rows further apart than this fall into few sets of the first-level cache.
 constexpr int64_t kDirectStrideBytes = 2048;
@@ -62,6 +65,10 @@ constexpr int64_t kFew = 12;
 // The number of sums of such rows that are kept while B is read.
 template <typename T>
 constexpr int64_t kRowSums = 24 * 1024 / sizeof(T);
+// The elements by which reads of a packed B are ahead. At 20 bytes a cycle they take longer than an
+// access to the third-level cache.
+template <typename T>
+constexpr int64_t kStreamAhead = 2048 / sizeof(T);
 // The number of reads of a transposed A from which packing it pays.
 constexpr int64_t kDirectReads = 8;
 // The locality argument of __builtin_prefetch: the second-level cache. Rows that lie far apart
@@ -77,8 +84,10 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
 // Computes C = alpha * A * B + beta * C for one tile. B is b[p * b_stride + x], filled up to
 // complete packets. A is a[i * a_stride + p] if kRowMajorA, else a[p * a_stride + i]. The tile has
 // the first `last` elements of C's last packet. kPartialB is for a B whose rows are no complete
-// packets: V is then 1, and `last` elements of each row are read.
-template <typename T, int R, int V, bool kRowMajorA, bool kPartialB = false>
+// packets: V is then 1, and `last` elements of each row are read. kStreamsB is for a packed B that
+// comes from beyond the first-level cache and is read once: it is prefetched across the ends of
+// pages, where the machine's own prefetching stops.
+template <typename T, int R, int V, bool kRowMajorA, bool kPartialB = false, bool kStreamsB = false>
 void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_stride, T alpha,
           T beta, T* c, int64_t ldc, int64_t last) {
   using P = Packet<T>;
@@ -92,6 +101,12 @@ void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_str
   TESSERA_UNROLL for (int g = 0; g < kGroups; ++g) row[g] = a + 3 * g * a_stride;
   for (int64_t p = 0; p < depth; ++p, b += b_stride) {
     P packet[V];
+    if constexpr (kStreamsB) {
+      constexpr int64_t kLine = 64 / sizeof(T);
+      TESSERA_UNROLL for (int64_t x = 0; x < V * kLanes<T>; x += kLine) {
+        __builtin_prefetch(b + kStreamAhead<T> + x);
+      }
+    }
     if constexpr (kPartialB) {
       packet[0] = LoadFirst<T>(b, last);
     } else {
@@ -175,6 +190,24 @@ struct NarrowTileTable {
 };
 template <typename T, bool kRowMajorA>
 constexpr NarrowTileTable<T, kRowMajorA> kNarrowTiles{};
+
+// The packets in a row of wide tiles, for few rows.
+constexpr int kWideVectors = 4;
+
+// Wide tiles that have all rows of C, so that each element of a packed B is read once.
+template <typename T>
+struct StreamingTileTable {
+  TileFunction<T> entry[MaxRows(kWideVectors)];
+
+  template <int R = 1>
+  constexpr void Fill() {
+    entry[R - 1] = Tile<T, R, kWideVectors, true, false, true>;
+    if constexpr (R < MaxRows(kWideVectors)) Fill<R + 1>();
+  }
+  constexpr StreamingTileTable() : entry() { Fill(); }
+};
+template <typename T>
+constexpr StreamingTileTable<T> kStreamingTiles{};
 
 // P or its half: the packets of which a square is transposed in the fewest steps.
 template <typename P, bool kWider = (sizeof(P) > 32)>
@@ -426,7 +459,7 @@ struct Product {
   // The function that writes B from column `first_column` on, or null if B is stored.
   WriteRows<T> write = nullptr;
   const void* context = nullptr;
-  int64_t first_column = 0;  // also of a packed B
+  int64_t first_column = 0;
   // An operand that was packed before the product: PackLeft and PackRight. 0 packets: there is
   // none.
   int vectors = 0;
@@ -434,7 +467,6 @@ struct Product {
   int64_t left_rows = 0;
   int64_t first_row = 0;
   const T* right = nullptr;
-  int64_t right_columns = 0;  // filled up to complete packets
 
   // Returns the packets in a row of a tile. Wide tiles have fewer rows of C, which spares the sets
   // of the first-level cache if the rows lie far apart. Two packets leave less of a remainder if n
@@ -462,7 +494,6 @@ struct Product {
   // Returns whether B is packed, which pays if enough reads follow: B is read once for every tile
   // of rows.
   bool PacksB() const {
-    if (right != nullptr) return false;
     if (transpose_b || write != nullptr) return true;
     // The rows of a near slab are whole cache lines if packets are large, and load as fast as
     // packed ones.
@@ -650,14 +681,15 @@ struct Product {
     }
   }
 
-  // Packs all of B as PackB does: for each part of k, the slabs one after the other.
+  // Packs all of B: slab after slab, each from its first row to its last. The columns from a slab's
+  // first one on are then a packed B, too.
   void PackRight(T* to) const {
-    const int64_t slab = SlabColumns(), width = RoundUp(n, kLanes<T>);
-    for (int64_t p = 0; p < k; p += kDepth) {
-      const int64_t depth = Min(k - p, kDepth);
-      for (int64_t x = 0; x < n; x += slab) {
-        const T* const from = transpose_b ? b + x * ldb + p : b + p * ldb + x;
-        PackSlab(from, ldb, Min(slab, n - x), depth, to + p * width + x * depth);
+    const int64_t slab = SlabColumns();
+    for (int64_t x = 0; x < n; x += slab) {
+      const int64_t columns = Min(slab, n - x);
+      for (int64_t p = 0; p < k; p += kDepth) {
+        PackSlab(transpose_b ? b + x * ldb + p : b + p * ldb + x, ldb, columns, Min(k - p, kDepth),
+                 to + x * k + p * RoundUp(columns, kLanes<T>));
       }
     }
   }
@@ -742,6 +774,40 @@ struct Product {
     }
   }
 
+  // Runs the product by a packed B slab by slab, for some rows of A at a time. B is read from one
+  // end to the other, and a part of a slab is multiplied by all of these rows while it is in a near
+  // cache.
+  void RunSlabs(bool backwards) const {
+    const int64_t slab = SlabColumns(), count = (n + slab - 1) / slab;
+    for (int64_t y = 0; y < m; y += kSlabRows) {
+      const Cut tiles(Min(m - y, kSlabRows), MaxRows(vectors));
+      for (int64_t i = 0; i < count; ++i) RunSlab((backwards ? count - 1 - i : i) * slab, y, tiles);
+    }
+  }
+
+  // Multiplies the rows of A from y on by the slab of a packed B that begins at column x.
+  void RunSlab(int64_t x, int64_t y, const Cut& tiles) const {
+    const int64_t columns = Min(SlabColumns(), n - x), width = RoundUp(columns, kLanes<T>);
+    const bool streams =
+        tiles.count == 1 && vectors == kWideVectors && width == SlabColumns() && !transpose_a;
+    for (int64_t p = 0; p < k; p += kDepth) {
+      const int64_t depth = Min(k - p, kDepth);
+      const Slab part{right + x * k + p * width, width, columns};
+      const T scale_c = p == 0 ? beta : T(1);
+      for (int64_t t = 0; t < tiles.count; ++t) {
+        const int64_t row = y + tiles.Begin(t), rows = tiles.Size(t);
+        const T* const from = transpose_a ? a + p * lda + row : a + row * lda + p;
+        T* const to = c + row * ldc + x;
+        if (streams) {
+          kStreamingTiles<T>.entry[rows - 1](depth, from, lda, part.data, width, alpha, scale_c, to,
+                                             ldc, columns - (width - kLanes<T>));
+        } else {
+          RunTile(part, false, depth, from, lda, !transpose_a, rows, scale_c, to);
+        }
+      }
+    }
+  }
+
   void RunTiles(T* scratch) const {
     if (ReadsWholeRows()) {
       RunWholeRows(scratch);
@@ -756,29 +822,25 @@ struct Product {
       for (int64_t p = 0; p < k; p += kDepth) {
         const int64_t depth = Min(k - p, kDepth);
         if (packed_b != nullptr) PackB(p, depth, x, columns, packed_b, written);
-        const T* const block_b =
-            right == nullptr ? packed_b : right + p * right_columns + (first_column + x) * depth;
         if (left != nullptr) {
           const Cut tiles(left_rows, MaxRows(vectors));
           const TileRows rows = {tiles, tiles.At(first_row), tiles.At(first_row + m), -first_row};
-          RunBlock(p, depth, rows, x, columns, left + p * left_rows, block_b, tail);
+          RunBlock(p, depth, rows, x, columns, left + p * left_rows, packed_b, tail);
           continue;
         }
         for (int64_t y = 0; y < m; y += kBlockRows) {
           const int64_t rows = Min(m - y, kBlockRows);
           if (packed_a != nullptr) PackA(p, depth, y, rows, packed_a);
           const Cut tiles(rows, MaxRows(Vectors()));
-          RunBlock(p, depth, {tiles, 0, tiles.count, y}, x, columns, packed_a, block_b, tail);
+          RunBlock(p, depth, {tiles, 0, tiles.count, y}, x, columns, packed_a, packed_b, tail);
         }
       }
     }
   }
 };
 
-// Slabs of a packed B begin where blocks of columns do.
-static_assert(kBlockColumns % (12 * kLanes<float>) == 0);
-
-Product<float> ProductOf(const PackedProduct& g) {
+template <typename T>
+Product<T> ProductOf(const PackedProduct<T>& g) {
   return {.transpose_a = g.transpose_a,
           .transpose_b = g.transpose_b,
           .m = g.m,
@@ -799,45 +861,49 @@ Product<float> ProductOf(const PackedProduct& g) {
           .left = g.left,
           .left_rows = g.left_rows,
           .first_row = g.first_row,
-          .right = g.right,
-          .right_columns = RoundUp(g.right_columns, kLanes<float>)};
+          .right = g.right};
 }
 
 }  // namespace
 
 // The packets in a row of the tiles of products with a packed operand; 0 if packing does not pay.
 
-int GemmLeftVectors(const PackedProduct& g) {
+int GemmLeftVectors(const PackedProduct<float>& g) {
   // A packed A has no far rows, and few rows of A stay in the first-level cache.
-  PackedProduct near = g;
+  PackedProduct<float> near = g;
   near.lda = 0;
   return g.m <= kFew ? 0 : ProductOf(near).Vectors();
 }
 
-int GemmRightVectors(const PackedProduct& g) {
+int GemmRightVectors(const PackedProduct<float>& g) {
   const Product<float> product = ProductOf(g);
   return product.PacksStoredB() ? product.Vectors() : 0;
 }
 
-// Pack the operands of a product with `vectors`.
-void GemmPackLeft(const PackedProduct& g, float* to) { ProductOf(g).PackLeft(to); }
-void GemmPackRight(const PackedProduct& g, float* to) { ProductOf(g).PackRight(to); }
+// Tiles for few rows are wide, as Product::Vectors explains.
+int GemmStreamVectors(int64_t rows) { return rows <= MaxRows(kWideVectors) ? kWideVectors : 2; }
 
-// Returns the elements of a packed B.
-int64_t GemmPackedRightSize(const PackedProduct& g) { return RoundUp(g.n, kLanes<float>) * g.k; }
+// Pack the operands of a product with `vectors`.
+void GemmPackLeft(const PackedProduct<float>& g, float* to) { ProductOf(g).PackLeft(to); }
+void GemmPackRight(const PackedProduct<float>& g, float* to) { ProductOf(g).PackRight(to); }
+void GemmPackRight(const PackedProduct<double>& g, double* to) { ProductOf(g).PackRight(to); }
 
 // Return the first row, or column, of block i of `count` blocks of whole tiles.
-int64_t GemmBlockRow(const PackedProduct& g, int64_t i, int64_t count) {
+int64_t GemmBlockRow(const PackedProduct<float>& g, int64_t i, int64_t count) {
   const Cut tiles(g.m, MaxRows(g.vectors));
   return tiles.Begin(i * tiles.count / count);
 }
-int64_t GemmBlockColumn(const PackedProduct& g, int64_t i, int64_t count) {
+int64_t GemmBlockColumn(const PackedProduct<float>& g, int64_t i, int64_t count) {
   const int64_t slab = ProductOf(g).SlabColumns(), slabs = (g.n + slab - 1) / slab;
   return Min(g.n, i * slabs / count * slab);
 }
 
-int64_t GemmPackedScratch(const PackedProduct& g) { return ProductOf(g).ScratchSize(); }
-void GemmPacked(const PackedProduct& g, float* scratch) { ProductOf(g).Run(scratch); }
+int64_t GemmPackedScratch(const PackedProduct<float>& g) { return ProductOf(g).ScratchSize(); }
+void GemmPacked(const PackedProduct<float>& g, float* scratch) { ProductOf(g).Run(scratch); }
+
+// Run the product by a packed B, the last slab first if `backwards`.
+void GemmSlabs(const PackedProduct<float>& g, bool backwards) { ProductOf(g).RunSlabs(backwards); }
+void GemmSlabs(const PackedProduct<double>& g, bool backwards) { ProductOf(g).RunSlabs(backwards); }
 
 // Returns the elements of scratch memory that the product needs.
 int64_t GemmScratchFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,

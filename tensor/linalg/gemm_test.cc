@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -27,6 +29,8 @@ using tensor_internal::PackedRightSize;
 using tensor_internal::PackLeft;
 using tensor_internal::PackRight;
 using tensor_internal::RightPacking;
+using tensor_internal::StreamPackedRight;
+using tensor_internal::StreamPacking;
 using tensor_internal::WrittenOperand;
 
 // Entries are multiples of 1/8 up to 1, so that sums of up to 2^17 products are exact in float and
@@ -317,7 +321,7 @@ TEST(PackedOperandTest, ALeftOneGivesTheBitsOfAStoredOne) {
     ASSERT_GT(vectors, 0);
     std::vector<float> left(static_cast<size_t>(m * k));
     PackLeft(m, k, stored.g.a, stored.g.lda, vectors, left.data());
-    const PackedOperand a = {left.data(), vectors};
+    const PackedOperand<float> a = {left.data(), vectors};
     ExpectSameBits(stored, [&](const GemmArguments<float>& g) { GemmPackedLeft(g, a); });
     ExpectSameBits(stored, [&](const GemmArguments<float>& g) {
       GemmPackedLeft(g, a, WrittenOperand<float>{WriteStored, &stored.g});
@@ -342,14 +346,101 @@ TEST(PackedOperandTest, ARightOneGivesTheBitsOfAStoredOne) {
       if (vectors == 0) continue;  // read in place
       std::vector<float> right(static_cast<size_t>(PackedRightSize(n, k)));
       PackRight(stored.g, vectors, right.data());
-      ExpectSameBits(stored, [&](const GemmArguments<float>& g) {
-        GemmPackedRight(g, {right.data(), vectors});
-      });
+      const PackedOperand<float> b = {right.data(), vectors};
+      ExpectSameBits(stored, [&](const GemmArguments<float>& g) { GemmPackedRight(g, b); });
+      ExpectSameBits(stored, [&](const GemmArguments<float>& g) { StreamPackedRight(g, b); });
     }
   }
   // Few rows are multiplied without packing.
   EXPECT_EQ(RightPacking(InexactCase(true, 1, 1000, 500, random).g), 0);
   EXPECT_EQ(RightPacking(InexactCase(true, 8, 1000, 1000, random).g), 0);
+}
+
+// Runs the product by its B packed for products of `rows` rows, and compares every element, and
+// what lies behind the rows, for equality.
+template <typename T>
+void CheckStreamed(Case<T>* product, index_t rows, bool backwards) {
+  const GemmArguments<T> g = product->g;
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> packed(static_cast<size_t>(PackedRightSize(g.n, g.k)) + 1, nan);
+  const PackedOperand<T> operand = {packed.data(), StreamPacking(rows)};
+  PackRight(g, operand.vectors, packed.data());
+  EXPECT_TRUE(std::isnan(packed.back())) << "written behind the packed elements";
+  const std::vector<T> old = product->c;
+  GemmArguments<T> by_packed = g;
+  by_packed.b = nullptr;
+  if (g.beta == T(0)) {
+    for (index_t y = 0; y < g.m; ++y) std::fill_n(product->c.data() + y * g.ldc, g.n, nan);
+  }
+  StreamPackedRight(by_packed, operand, backwards);
+  for (index_t y = 0; y < g.m; ++y) {
+    for (index_t x = 0; x < g.ldc; ++x) {
+      const double expected = x < g.n ? product->Expected(old, y, x) : old[y * g.ldc + x];
+      ASSERT_EQ(product->c[y * g.ldc + x], expected)
+          << "m=" << g.m << " n=" << g.n << " k=" << g.k << " transposed " << g.transpose_a
+          << g.transpose_b << " packed for " << rows << " at " << y << ", " << x;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, AStreamedOperandGivesTheProduct) {
+  using T = TypeParam;
+  std::mt19937 random(14);
+  for (const index_t m : {1, 2, 3, 6, 7, 15, 32}) {
+    for (const index_t n : {1, 3, 8, 15, 16, 17, 33, 64, 65, 130}) {
+      for (const index_t k : {1, 7, 8, 33, 256, 515}) {
+        const bool transpose_a = (m + n + k) % 4 == 0, transpose_b = (m + k) % 2 == 0;
+        Case<T> product(transpose_a, transpose_b, m, n, k, 3, T(0.5), T(n % 2), random);
+        CheckStreamed(&product, m, /*backwards=*/n % 3 == 0);
+        if (k == 33) CheckStreamed(&product, /*rows=*/m == 1 ? 32 : 1, /*backwards=*/true);
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, AStreamedOperandGivesTheBitsOfAnyRowsAndColumns) {
+  using T = TypeParam;
+  std::mt19937 random(15);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  constexpr index_t kRows = 19, kColumns = 96, kDepth = 300;
+  Case<T> whole(false, false, kRows, kColumns, kDepth, 0, T(1), T(0.5), random);
+  for (auto* operand : {&whole.a, &whole.b, &whole.c}) {
+    for (T& value : *operand) value = uniform(random);
+  }
+  const std::vector<T> old = whole.c;
+  std::vector<T> c;
+  std::vector<T> packed(static_cast<size_t>(PackedRightSize(kColumns, kDepth)));
+  Gemm(whole.g);
+  for (const auto& [rows, columns] : {std::pair(19, 96), std::pair(1, 96), std::pair(2, 32),
+                                      std::pair(7, 48), std::pair(19, 16), std::pair(4, 1)}) {
+    c = old;
+    for (index_t x = 0; x < kColumns; x += columns) {
+      GemmArguments<T> part = whole.g;
+      part.n = columns;
+      part.b += x;
+      const PackedOperand<T> operand = {packed.data(), StreamPacking(rows)};
+      PackRight(part, operand.vectors, packed.data());
+      for (index_t y = 0; y < kRows; y += rows) {
+        part.m = std::min<index_t>(rows, kRows - y);
+        part.a = whole.g.a + y * part.lda;
+        part.c = c.data() + y * part.ldc + x;
+        StreamPackedRight(part, operand);
+      }
+    }
+    EXPECT_EQ(c, whole.c) << rows << " x " << columns;
+  }
+}
+
+TYPED_TEST(GemmTest, AStreamedOperandIsNotReadIfAlphaIsZeroOrKIsZero) {
+  using T = TypeParam;
+  std::mt19937 random(16);
+  for (const index_t k : {0, 5}) {
+    Case<T> product(false, false, 3, 30, k, 0, k == 0 ? T(1) : T(0), T(0.5), random);
+    std::vector<T> expected = product.c;
+    for (T& value : expected) value *= T(0.5);
+    StreamPackedRight(product.g, PackedOperand<T>{nullptr, StreamPacking(3)});
+    EXPECT_EQ(product.c, expected) << k;
+  }
 }
 
 // The transpose of this product packs its left operand.
