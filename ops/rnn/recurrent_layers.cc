@@ -22,35 +22,41 @@
 //
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32, in which the
 // hidden outputs are too; sequence_length of any type. All inputs but the lengths have gradients.
-// Runs on the CPU: the data's part is one product over all steps, the state's one product a step.
+// Runs on the CPU. The data's part is one product over all steps. The state's part is a product a
+// step, by weights that are packed once; threads share its units and samples, and meet after each
+// step. The two directions of a layer run side by side. So could the layers, each a step behind the
+// one below it, but the data's part would then be as many small products as there are steps.
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
-#include "tessera/ops/rnn/rnn_cell.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/device/parallel_steps.h"
 #include "tessera/tensor/device/scratch.h"
-#include "tessera/tensor/expr/cost.h"
-#include "tessera/tensor/functors.h"
 #include "tessera/tensor/linalg/gemm.h"
+#include "tessera/tensor/nn/recurrent.h"
 #include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {
 
-using namespace ops_internal;  // NOLINT: cells, rows and registration
+using namespace ops_internal;  // NOLINT: rows and registration
 
-enum class Mode { kRelu, kTanh, kLstm, kGru };
+using Cell = tensor_internal::RecurrentCell;
 
 struct RnnParameters {
   int64_t state_size = 1;
   int64_t num_layers = 1;
   bool bidirectional = false;
-  Mode mode = Mode::kRelu;
+  Cell mode = Cell::kRelu;
   float p = 0;
   bool state_outputs = false;
   std::optional<int64_t> projection_size;
@@ -67,10 +73,10 @@ struct RnnParameters {
     schema.Range(1, kMax);
     schema.Optional("bidirectional", &P::bidirectional, "run each layer in both directions");
     schema.Choice("mode", &P::mode,
-                  {{"gru", Mode::kGru},
-                   {"lstm", Mode::kLstm},
-                   {"rnn_relu", Mode::kRelu},
-                   {"rnn_tanh", Mode::kTanh}},
+                  {{"gru", Cell::kGru},
+                   {"lstm", Cell::kLstm},
+                   {"rnn_relu", Cell::kRelu},
+                   {"rnn_tanh", Cell::kTanh}},
                   "the kind of cell", /*required=*/true);
     schema.Optional("p", &P::p, "the fraction of a lower layer's output that training drops");
     schema.Range(0, 1);
@@ -87,26 +93,10 @@ struct RnnParameters {
   }
 
   index_t NumDirections() const { return bidirectional ? 2 : 1; }
-  bool HasCell() const { return mode == Mode::kLstm; }
+  bool HasCell() const { return mode == Cell::kLstm; }
   /// Whether there is anything to drop.
   bool Drops() const { return p > 0 && num_layers > 1; }
 };
-
-/// Calls function(Cell()) with the cell of a mode.
-template <typename Function>
-auto VisitCell(Mode mode, const Function& function) {
-  switch (mode) {
-    case Mode::kRelu:
-      return function(PlainCell<CellRelu>());
-    case Mode::kTanh:
-      return function(PlainCell<CellTanh>());
-    case Mode::kLstm:
-      return function(LstmCell());
-    case Mode::kGru:
-      break;
-  }
-  return function(GruCell());
-}
 
 /// The extents of a call, and where its matrices lie in the vector of parameters.
 struct Extents {
@@ -118,12 +108,13 @@ struct Extents {
       : layers(param.num_layers),
         directions(param.NumDirections()),
         size(param.state_size),
-        inputs(num_inputs) {
-    VisitCell(param.mode, [&](auto cell) {
-      gates = decltype(cell)::kGates;
-      kept = decltype(cell)::kKept;
-    });
-  }
+        gates(param.mode == Cell::kLstm  ? 4
+              : param.mode == Cell::kGru ? 3
+                                         : 1),
+        kept(param.mode == Cell::kLstm  ? 5
+             : param.mode == Cell::kGru ? 4
+                                        : 1),
+        inputs(num_inputs) {}
   Extents(const RnnParameters& param, const TShape& data) : Extents(param, data[2]) {
     batch = data[1];
     // Without samples there is nothing to do, however many steps there are.
@@ -359,6 +350,185 @@ void MultiplyElements(const T* a, const T* b, index_t n, T* out) {
   });
 }
 
+/// The samples and units of one direction that one thread computes in each step.
+struct StepPart {
+  index_t direction;
+  index_t row, rows;
+  index_t unit, units;
+};
+
+/// Calls function(row, rows, runs) for rows of a part, counted from its first one, in ascending
+/// order: for all at once or, if samples have lengths, for each with whether the step is in it.
+template <typename Function>
+void ForRows(const StepPart& part, index_t step, const int64_t* lengths, const Function& function) {
+  if (lengths == nullptr) return function(index_t{0}, part.rows, true);
+  for (index_t row = 0; row < part.rows; ++row) {
+    function(row, index_t{1}, step < lengths[part.row + row]);
+  }
+}
+
+/// The cut of a layer's steps into parts. The bits of a result do not depend on it.
+class StepCut {
+ public:
+  explicit StepCut(const Extents& e)
+      : e_(e),
+        // Few rows are multiplied by the weights as they lie about as fast as these are packed.
+        packs_(e.Rows() >= 16) {
+    // Multiply-adds in a step of a direction. The functions of a gate take as long as some more.
+    constexpr index_t kFunctionMultiplyAdds = 16;
+    const double work = static_cast<double>(e.batch) * static_cast<double>(e.gates * e.size) *
+                        static_cast<double>(e.size + kFunctionMultiplyAdds);
+    // A part of 1 to 2 us is several times as long as it takes threads to meet. A call of less than
+    // 50 us is over before a second thread has woken up.
+    constexpr double kPartWork = 1 << 14, kCallWork = 1 << 20;
+    // So many units and samples make complete tiles of the products.
+    constexpr index_t kLeastUnits = 32, kLeastRows = 8;
+    const double all_work = work * static_cast<double>(e.steps * e.directions);
+    const index_t threads =
+        packs_ && work >= kPartWork && all_work >= kCallWork ? ParallelWidth() : 1;
+    is_parallel_ = threads > 1;
+    // The number of parts of a part of the step, by its work and another limit.
+    const auto cut = [&](index_t threads_left, double part_work, index_t most) {
+      const double by_work = std::min(part_work / kPartWork, static_cast<double>(threads_left));
+      return std::max<index_t>(1, std::min(static_cast<index_t>(by_work), most));
+    };
+    const index_t of_direction = threads / e.directions;
+    unit_parts_ = cut(of_direction, work, e.size / kLeastUnits);
+    const double of_units = work / static_cast<double>(unit_parts_);
+    row_parts_ = cut(of_direction / unit_parts_, of_units, e.batch / kLeastRows);
+  }
+
+  /// Whether the recurrent weights are packed.
+  bool packs() const { return packs_; }
+  index_t unit_parts() const { return unit_parts_; }
+  /// The number of rows of most parts.
+  index_t Rows() const { return e_.batch / row_parts_; }
+  /// The first unit of those parts that are at position `i` among the units, a multiple of 16.
+  index_t FirstUnit(index_t i) const {
+    return i == unit_parts_ ? e_.size : i * e_.size / unit_parts_ / 16 * 16;
+  }
+
+  /// Calls body(step, part) for each step and part; parts of a step run side by side. If the
+  /// weights are not packed, a part has all units and samples of a direction, and the body may run
+  /// parallel loops.
+  template <typename Body>
+  void Run(index_t steps, const Body& body) const {
+    const index_t parts = e_.directions * row_parts_ * unit_parts_;
+    const auto run = [&](index_t step, index_t part) { body(step, PartAt(part)); };
+    if (is_parallel_) return ParallelSteps(steps, parts, run);
+    for (index_t step = 0; step < steps; ++step) {
+      for (index_t part = 0; part < parts; ++part) run(step, part);
+    }
+  }
+
+ private:
+  StepPart PartAt(index_t i) const {
+    const index_t u = i % unit_parts_, r = i / unit_parts_ % row_parts_;
+    const index_t row = r * e_.batch / row_parts_, unit = FirstUnit(u);
+    return {.direction = i / unit_parts_ / row_parts_,
+            .row = row,
+            .rows = (r + 1) * e_.batch / row_parts_ - row,
+            .unit = unit,
+            .units = FirstUnit(u + 1) - unit};
+  }
+
+  const Extents& e_;
+  const bool packs_;
+  bool is_parallel_;
+  index_t unit_parts_, row_parts_;
+};
+
+/// Pointers for each direction.
+template <typename T>
+using OfDirections = std::array<T*, 2>;
+
+/// The products of steps by the recurrent weights R (G H, H) of a layer. Forward, the right operand
+/// is the transpose of R: a block of H columns for each gate. Backward it is R, which is one block.
+template <typename T>
+class StepProduct {
+ public:
+  StepProduct(const Extents& e, const StepCut& cut, bool is_forward,
+              const OfDirections<const T>& weights, Scratch* scratch)
+      : e_(e),
+        is_forward_(is_forward),
+        weights_(weights),
+        packing_(tensor_internal::StreamPacking(cut.Rows())),
+        blocks_(is_forward ? e.gates : 1),
+        depth_(is_forward ? e.size : e.gates * e.size) {
+    if (!cut.packs()) return;
+    packed_ = Take<T>(e.directions * blocks_ * BlockElements(), scratch);
+    const index_t parts = cut.unit_parts();
+    ParallelFor(e.directions * blocks_ * parts, StepsPerTask(BlockElements() / parts),
+                [&](index_t begin, index_t end) {
+                  for (index_t i = begin; i < end; ++i) {
+                    const index_t unit = cut.FirstUnit(i % parts);
+                    const index_t direction = i / parts / blocks_, block = i / parts % blocks_;
+                    tensor_internal::PackRight(
+                        By(direction, block, unit, cut.FirstUnit(i % parts + 1) - unit), packing_,
+                        Packed(direction, block, unit));
+                  }
+                });
+  }
+
+  /// Computes c = a B + beta c for a part's units of blocks [first, first + count), of which c has
+  /// one every H columns. Successive steps read the weights from either end in turns.
+  void Run(index_t step, const StepPart& part, index_t first, index_t count, Matrix<const T> a,
+           T beta, Matrix<T> c) const {
+    tensor_internal::GemmArguments<T> g = By(part.direction, first, part.unit, part.units);
+    g.m = part.rows;
+    g.a = a.data;
+    g.lda = a.stride;
+    g.beta = beta;
+    g.c = c.data;
+    g.ldc = c.stride;
+    if (packed_ == nullptr) {
+      g.n = count * e_.size;
+      tensor_internal::Gemm(g);
+      return;
+    }
+    const bool backwards = step % 2 == 1;
+    for (index_t i = 0; i < count; ++i) {
+      const index_t block = backwards ? count - 1 - i : i;
+      g.c = c.data + block * e_.size;
+      tensor_internal::StreamPackedRight(
+          g, {Packed(part.direction, first + block, part.unit), packing_}, backwards);
+    }
+  }
+
+ private:
+  index_t BlockElements() const { return tensor_internal::PackedRightSize(e_.size, depth_); }
+  /// The packed weights of the units from `unit` on, a multiple of 16.
+  T* Packed(index_t direction, index_t block, index_t unit) const {
+    return packed_ + (direction * blocks_ + block) * BlockElements() + unit * depth_;
+  }
+  /// The product by some units of a block, without its left operand.
+  tensor_internal::GemmArguments<T> By(index_t direction, index_t block, index_t unit,
+                                       index_t units) const {
+    const index_t first = is_forward_ ? (block * e_.size + unit) * e_.size : unit;
+    return {.transpose_a = false,
+            .transpose_b = is_forward_,
+            .m = 0,
+            .n = units,
+            .k = depth_,
+            .alpha = T(1),
+            .a = nullptr,
+            .lda = depth_,
+            .b = weights_[static_cast<size_t>(direction)] + first,
+            .ldb = e_.size,
+            .beta = T(0),
+            .c = nullptr,
+            .ldc = e_.size};
+  }
+
+  const Extents& e_;
+  const bool is_forward_;
+  const OfDirections<const T> weights_;
+  const int packing_;     // how the weights are packed: StreamPacking
+  const index_t blocks_;  // of H columns
+  const index_t depth_;   // the number of rows of the right operand
+  T* packed_ = nullptr;   // or null if it is not
+};
+
 class RnnOperator final : public Operator {
  public:
   explicit RnnOperator(const RnnParameters& param) : param_(param) {}
@@ -442,63 +612,82 @@ class RnnOperator final : public Operator {
     const bool shows_cell = param_.state_outputs && param_.HasCell();
     const Result<T> last_c(shows_cell ? out_data[2] : TBlob(), shows_cell ? req[2] : kNullOp,
                            param_.HasCell() ? states : 0, &scratch);
-    // Without a reader every layer and direction uses the same memory.
+    // Without a reader every layer uses the same memory.
     const bool keeps = req[hidden] != kNullOp;
-    const index_t kept_place = keeps ? rows * kept_width : 0;
+    const index_t kept_place = rows * kept_width;
     const Result<T> kept(out_data[hidden], req[hidden],
-                         (keeps ? e.layers * e.directions : 1) * rows * kept_width, &scratch);
+                         (keeps ? e.layers : 1) * e.directions * kept_place, &scratch);
     const Result<T> layers(out_data[hidden + 1], req[hidden + 1], (e.layers - 1) * rows * width,
                            &scratch);
     const T* const mask = param_.Drops()
                               ? Mask<T>(context, e, req[hidden + 2], out_data[hidden + 2], &scratch)
                               : nullptr;
     T* const dropped = mask != nullptr ? Take<T>(rows * width, &scratch) : nullptr;
-    T* const of_state = Take<T>(e.batch * gates, &scratch);
-    const auto forward =
-        VisitCell(param_.mode, [](auto cell) { return &decltype(cell)::template Forward<T>; });
+    // Each direction's old and new state, in turns.
+    T* const h = Take<T>(2 * e.directions * state, &scratch);
+    const StepCut cut(e);
+    const bool is_gru = param_.mode == Cell::kGru;
 
     const T* x = Elements<T>(in_data[0], &scratch);
     for (index_t layer = 0; layer < e.layers; ++layer) {
       T* const y = layer + 1 == e.layers ? output.data() : layers.data() + layer * rows * width;
+      const index_t inputs = e.Inputs(layer), first_place = layer * e.directions;
+      T* const layer_kept = kept.data() + (keeps ? first_place * kept_place : 0);
+      OfDirections<const T> weights{};
       for (index_t direction = 0; direction < e.directions; ++direction) {
-        const index_t place = layer * e.directions + direction;
-        const T* const weights = parameters + e.Weights(layer, direction);
-        const T* const bias = parameters + e.Biases(layer, direction);
-        T* const h = last_h.data() + place * state;
-        T* const c = first_c != nullptr ? last_c.data() + place * state : nullptr;
-        T* const all_kept = kept.data() + place * kept_place;
-        std::copy_n(first_h + place * state, state, h);
-        if (c != nullptr) std::copy_n(first_c + place * state, state, c);
-        const index_t inputs = e.Inputs(layer);
-        Multiply<T>(rows, gates, inputs, {x, inputs}, false, {weights, inputs}, true, T(0),
-                    {all_kept, kept_width});
-        for (index_t i = 0; i < e.steps; ++i) {
-          const index_t step = direction == 0 ? i : e.steps - 1 - i;
-          Multiply<T>(e.batch, gates, e.size, {h, e.size}, false,
-                      {weights + gates * inputs, e.size}, true, T(0), {of_state, gates});
-          ParallelFor(e.batch, StepsPerTask(gates, kCost), [&](index_t begin, index_t end) {
-            for (index_t n = begin; n < end; ++n) {
-              const index_t row = step * e.batch + n;
-              CellStep<T> s{.size = e.size,
-                            .kept = all_kept + row * kept_width,
-                            .of_state = of_state + n * gates,
-                            .bias_input = bias,
-                            .bias_state = bias + gates,
-                            .h = h + n * e.size,
-                            .c = c != nullptr ? c + n * e.size : nullptr};
-              T* const to = y + row * width + direction * e.size;
-              if (lengths == nullptr || step < lengths[n]) {
-                forward(s);
-                std::copy_n(s.h, e.size, to);
-              } else {
-                std::fill_n(s.kept, kept_width, T(0));
-                if (c != nullptr) std::copy_n(s.c, e.size, s.kept + gates);
-                std::fill_n(to, e.size, T(0));
-              }
-            }
-          });
+        const index_t place = first_place + direction;
+        const T* const matrices = parameters + e.Weights(layer, direction);
+        weights[static_cast<size_t>(direction)] = matrices + gates * inputs;
+        std::copy_n(first_h + place * state, state, h + direction * state);
+        if (first_c != nullptr) {
+          std::copy_n(first_c + place * state, state, last_c.data() + place * state);
         }
+        Multiply<T>(rows, gates, inputs, {x, inputs}, false, {matrices, inputs}, true, T(0),
+                    {layer_kept + direction * kept_place, kept_width});
       }
+      Scratch layer_scratch;
+      const StepProduct<T> product(e, cut, /*is_forward=*/true, weights, &layer_scratch);
+      cut.Run(e.steps, [&](index_t i, const StepPart& part) {
+        const index_t direction = part.direction, place = first_place + direction;
+        const index_t step = direction == 0 ? i : e.steps - 1 - i;
+        const T* const old_h = h + (i % 2 * e.directions + direction) * state + part.row * e.size;
+        T* const new_h = h + ((1 - i % 2) * e.directions + direction) * state + part.row * e.size;
+        T* const c =
+            first_c != nullptr ? last_c.data() + place * state + part.row * e.size : nullptr;
+        const index_t first = step * e.batch + part.row;
+        T* const step_kept = layer_kept + direction * kept_place + first * kept_width + part.unit;
+        // The fresh gate of a GRU needs its two parts apart.
+        product.Run(i, part, 0, is_gru ? 2 : e.gates, {old_h, e.size}, T(1),
+                    {step_kept, kept_width});
+        if (is_gru) {
+          product.Run(i, part, 2, 1, {old_h, e.size}, T(0), {step_kept + gates, kept_width});
+        }
+        const T* const bias = parameters + e.Biases(layer, direction) + part.unit;
+        ForRows(part, step, lengths, [&](index_t row, index_t num_rows, bool runs) {
+          const index_t at = row * e.size + part.unit;
+          const tensor_internal::RecurrentStep<T> s{
+              .rows = num_rows,
+              .units = part.units,
+              .block = e.size,
+              .kept = step_kept + row * kept_width,
+              .kept_stride = kept_width,
+              .bias_input = bias,
+              .bias_state = bias + gates,
+              .old_h = old_h + at,
+              .h = new_h + at,
+              .c = c != nullptr ? c + at : nullptr,
+              .state_stride = e.size,
+              .out = y + (first + row) * width + direction * e.size + part.unit,
+              .out_stride = width};
+          if (runs) return tensor_internal::RecurrentForward(param_.mode, s);
+          for (index_t k = 0; k < e.kept; ++k) std::fill_n(s.kept + k * e.size, s.units, T(0));
+          if (c != nullptr) std::copy_n(s.c, s.units, s.kept + gates);
+          std::copy_n(s.old_h, s.units, s.h);
+          std::fill_n(s.out, s.units, T(0));
+        });
+      });
+      std::copy_n(h + e.steps % 2 * e.directions * state, e.directions * state,
+                  last_h.data() + first_place * state);
       x = y;
       if (mask != nullptr && layer + 1 < e.layers) {
         MultiplyElements(y, mask + layer * rows * width, rows * width, dropped);
@@ -546,11 +735,12 @@ class RnnOperator final : public Operator {
     begin_with(d_h, 1);
     if (has_cell) begin_with(d_c, 2);
 
-    T* const of_input = Take<T>(rows * gates, &scratch);
-    T* const of_state = param_.mode == Mode::kGru ? Take<T>(rows * gates, &scratch) : of_input;
-    const auto backward =
-        VisitCell(param_.mode, [](auto cell) { return &decltype(cell)::template Backward<T>; });
-    T* const old_h = Take<T>(rows * e.size, &scratch);
+    // The gradients of the gates, and the state before each step, for each direction.
+    T* const of_input = Take<T>(e.directions * rows * gates, &scratch);
+    T* const of_state =
+        param_.mode == Cell::kGru ? Take<T>(e.directions * rows * gates, &scratch) : of_input;
+    T* const old_h = Take<T>(e.directions * rows * e.size, &scratch);
+    const StepCut cut(e);
     T* const ones = Take<T>(rows, &scratch);
     std::fill_n(ones, rows, T(1));
     const bool is_deep = e.layers > 1;
@@ -572,73 +762,99 @@ class RnnOperator final : public Operator {
       T* const dx = layer > 0         ? between[(layer - 1) % 2]
                     : d_data.wanted() ? d_data.data()
                                       : nullptr;
+      const index_t first_place = layer * e.directions;
+      const auto has_old = [&](index_t direction, index_t step, index_t n) {
+        const index_t old = direction == 0 ? step - 1 : step + 1;
+        return old >= 0 && old < (lengths != nullptr ? lengths[n] : e.steps);
+      };
+      OfDirections<const T> weights{};
       for (index_t direction = 0; direction < e.directions; ++direction) {
-        const index_t place = layer * e.directions + direction;
-        const T* const weights = parameters + e.Weights(layer, direction);
-        const T* const all_kept = kept + place * rows * kept_width;
-        T* const dh = d_h.data() + place * state;
-        T* const dc = has_cell ? d_c.data() + place * state : nullptr;
-        // The state before each step.
-        const index_t back = direction == 0 ? -1 : 1;
-        const auto has_old = [&](index_t step, index_t n) {
-          const index_t old = step + back;
-          return old >= 0 && old < (lengths != nullptr ? lengths[n] : e.steps);
-        };
+        weights[static_cast<size_t>(direction)] =
+            parameters + e.Weights(layer, direction) + gates * inputs;
+        const index_t back = direction == 0 ? -e.batch : e.batch;
         ParallelFor(e.steps, StepsPerTask(state), [&](index_t begin, index_t end) {
           for (index_t row = begin * e.batch; row < end * e.batch; ++row) {
             const index_t step = row / e.batch, n = row - step * e.batch;
-            const T* const old = has_old(step, n)
-                                     ? y + (row + back * e.batch) * width + direction * e.size
-                                     : first_h + place * state + n * e.size;
-            std::copy_n(old, e.size, old_h + row * e.size);
+            const T* const old = has_old(direction, step, n)
+                                     ? y + (row + back) * width + direction * e.size
+                                     : first_h + (first_place + direction) * state + n * e.size;
+            std::copy_n(old, e.size, old_h + (direction * rows + row) * e.size);
           }
         });
-        for (index_t i = e.steps - 1; i >= 0; --i) {
-          const index_t step = direction == 0 ? i : e.steps - 1 - i;
-          ParallelFor(e.batch, StepsPerTask(gates, kCost), [&](index_t begin, index_t end) {
-            for (index_t n = begin; n < end; ++n) {
-              const index_t row = step * e.batch + n;
-              const CellGradient<T> s{
-                  .size = e.size,
-                  .kept = all_kept + row * kept_width,
-                  .old_h = old_h + row * e.size,
-                  .old_c = !has_cell ? nullptr
-                           : has_old(step, n)
-                               ? all_kept + (row + back * e.batch) * kept_width + gates
-                               : first_c + place * state + n * e.size,
-                  .dh = dh + n * e.size,
-                  .dc = has_cell ? dc + n * e.size : nullptr,
-                  .of_input = of_input + row * gates,
-                  .of_state = of_state + row * gates};
-              if (lengths != nullptr && step >= lengths[n]) {
-                std::fill_n(s.of_input, gates, T(0));
-                std::fill_n(s.of_state, gates, T(0));
-                continue;
-              }
-              const T* const g = head + row * width + direction * e.size;
-              T* const sum = s.dh;
-              ForEach(e.size, [=](index_t k) TESSERA_LOOP_BODY { sum[k] += g[k]; });
-              backward(s);
-            }
-          });
-          Multiply<T>(e.batch, e.size, gates, {of_state + step * e.batch * gates, gates}, false,
-                      {weights + gates * inputs, e.size}, false, T(1), {dh, e.size});
+      }
+      Scratch layer_scratch;
+      const StepProduct<T> product(e, cut, /*is_forward=*/false, weights, &layer_scratch);
+      // Step i begins with the product by the gates' gradients of step i - 1, which all parts have
+      // computed by then. One more step has the product by the last ones.
+      cut.Run(e.steps > 0 ? e.steps + 1 : 0, [&](index_t i, const StepPart& part) {
+        const index_t direction = part.direction, place = first_place + direction;
+        const auto step_at = [&](index_t k) { return direction == 0 ? e.steps - 1 - k : k; };
+        T* const dh = d_h.data() + place * state + part.row * e.size;
+        if (i > 0) {
+          const index_t done = direction * rows + step_at(i - 1) * e.batch + part.row;
+          product.Run(i, part, 0, 1, {of_state + done * gates, gates}, T(1),
+                      {dh + part.unit, e.size});
         }
+        if (i == e.steps) return;
+        const index_t step = step_at(i);
+        ForRows(part, step, lengths, [&](index_t first, index_t num_rows, bool runs) {
+          const index_t n = part.row + first, row = step * e.batch + n;
+          const index_t gate = (direction * rows + row) * gates + part.unit;
+          const index_t at = first * e.size + part.unit;
+          const T* const step_kept = kept + (place * rows + row) * kept_width + part.unit;
+          const bool has_old_c = has_cell && has_old(direction, step, n);
+          const tensor_internal::RecurrentGradient<T> s{
+              .rows = num_rows,
+              .units = part.units,
+              .block = e.size,
+              .kept = step_kept,
+              .kept_stride = kept_width,
+              .old_h = old_h + (direction * rows + row) * e.size + part.unit,
+              .old_h_stride = e.size,
+              .old_c = has_old_c
+                           ? step_kept + (direction == 0 ? -e.batch : e.batch) * kept_width + gates
+                       : has_cell ? first_c + place * state + n * e.size + part.unit
+                                  : nullptr,
+              .old_c_stride = has_old_c ? kept_width : e.size,
+              .head = head + row * width + direction * e.size + part.unit,
+              .head_stride = width,
+              .dh = dh + at,
+              .dc = has_cell ? d_c.data() + place * state + n * e.size + part.unit : nullptr,
+              .state_stride = e.size,
+              .of_input = of_input + gate,
+              .of_state = of_state + gate,
+              .gates_stride = gates};
+          if (runs) return tensor_internal::RecurrentBackward(param_.mode, s);
+          for (index_t k = 0; k < e.gates; ++k) {
+            std::fill_n(s.of_input + k * e.size, s.units, T(0));
+            std::fill_n(s.of_state + k * e.size, s.units, T(0));
+          }
+        });
+      });
+      for (index_t direction = 0; direction < e.directions; ++direction) {
+        const T* const to_input = of_input + direction * rows * gates;
+        const T* const to_state = of_state + direction * rows * gates;
         if (d_parameters.wanted()) {
           T* const to = d_parameters.data() + e.Weights(layer, direction);
           T* const to_bias = d_parameters.data() + e.Biases(layer, direction);
-          Multiply<T>(gates, inputs, rows, {of_input, gates}, true, {x, inputs}, false, T(0),
+          Multiply<T>(gates, inputs, rows, {to_input, gates}, true, {x, inputs}, false, T(0),
                       {to, inputs});
-          Multiply<T>(gates, e.size, rows, {of_state, gates}, true, {old_h, e.size}, false, T(0),
+          Multiply<T>(gates, e.size, rows, {to_state, gates}, true,
+                      {old_h + direction * rows * e.size, e.size}, false, T(0),
                       {to + gates * inputs, e.size});
-          Multiply<T>(1, gates, rows, {ones, rows}, false, {of_input, gates}, false, T(0),
+          Multiply<T>(1, gates, rows, {ones, rows}, false, {to_input, gates}, false, T(0),
                       {to_bias, gates});
-          Multiply<T>(1, gates, rows, {ones, rows}, false, {of_state, gates}, false, T(0),
-                      {to_bias + gates, gates});
+          if (to_state == to_input) {
+            std::copy_n(to_bias, gates, to_bias + gates);
+          } else {
+            Multiply<T>(1, gates, rows, {ones, rows}, false, {to_state, gates}, false, T(0),
+                        {to_bias + gates, gates});
+          }
         }
         if (dx != nullptr) {
-          Multiply<T>(rows, inputs, gates, {of_input, gates}, false, {weights, inputs}, false,
-                      T(direction), {dx, inputs});
+          Multiply<T>(rows, inputs, gates, {to_input, gates}, false,
+                      {parameters + e.Weights(layer, direction), inputs}, false, T(direction),
+                      {dx, inputs});
         }
       }
       if (layer_mask != nullptr) MultiplyElements(dx, layer_mask, rows * width, dx);
@@ -646,8 +862,6 @@ class RnnOperator final : public Operator {
     }
     for (const auto* result : {&d_data, &d_parameters, &d_h, &d_c}) result->Store();
   }
-
-  static constexpr index_t kCost = expr::FunctorCost<op::tanh, float>();
 
   const RnnParameters param_;
 };
