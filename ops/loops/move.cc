@@ -10,17 +10,21 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/strided_walk.h"
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
 namespace {
 
 using base_internal::At;
+using tensor_internal::Stores;
 
 // The elements that a block of two dimensions has at most. Blocks are what threads share.
 constexpr index_t kBlock = 8192;
 // A transposed block is copied in tiles of so many bytes on each side, a cache line.
 constexpr index_t kLineBytes = 64;
+// Shorter rows have too few whole lines to be written past the caches.
+constexpr index_t kLeastStreamedBytes = 256;
 
 /// Elements of a size, at any address.
 template <size_t kSize>
@@ -68,6 +72,7 @@ struct Block {
   const char* in;
   char* out;
   Dimension outer, inner;
+  Stores stores;
 };
 
 using BlockFunction = void (*)(const Block& block);
@@ -75,10 +80,9 @@ using BlockFunction = void (*)(const Block& block);
 /// Rows whose elements are adjacent on both sides.
 template <size_t kSize>
 void CopyRuns(const Block& b) {
-  const size_t bytes = static_cast<size_t>(b.inner.extent) * kSize;
-  for (index_t i = 0; i < b.outer.extent; ++i) {
-    std::memcpy(b.out + i * b.outer.out, b.in + i * b.outer.in, bytes);
-  }
+  const index_t bytes = b.inner.extent * static_cast<index_t>(kSize);
+  const Stores stores = bytes < kLeastStreamedBytes ? Stores::kCached : b.stores;
+  tensor_internal::CopyRows(b.in, b.outer.in, b.out, b.outer.out, b.outer.extent, bytes, stores);
 }
 
 /// Rows that repeat one element.
@@ -178,6 +182,9 @@ void Transpose(const Block& b) {
   using T = typename Bits<kSize>::type;
   constexpr index_t kSide = std::max<index_t>(kLineBytes / static_cast<index_t>(kSize), 16);
   constexpr index_t kBytes = static_cast<index_t>(kSize);
+  const bool has_whole_lines =
+      (reinterpret_cast<uintptr_t>(b.out) | static_cast<uintptr_t>(b.outer.out)) % kLineBytes == 0;
+  const bool streams = b.stores == Stores::kStreaming && has_whole_lines;
   T tile[kSide][kSide];
   for (index_t j = 0; j < b.inner.extent; j += kSide) {
     const index_t columns = std::min(kSide, b.inner.extent - j);
@@ -187,6 +194,11 @@ void Transpose(const Block& b) {
       char* const out = b.out + i * b.outer.out + j * kBytes;
       if (rows == kSide && columns == kSide) {
         TransposeTile<T, kSide>(in, b.inner.in, tile);
+        if (streams) {
+          tensor_internal::CopyRows(reinterpret_cast<const char*>(tile), sizeof(tile[0]), out,
+                                    b.outer.out, kSide, sizeof(tile[0]), b.stores);
+          continue;
+        }
         for (index_t x = 0; x < kSide; ++x) {
           std::memcpy(out + x * b.outer.out, tile[x], sizeof(tile[x]));
         }
@@ -271,7 +283,8 @@ BlockFunction FunctionOf(const MoveArguments& a, const Block& block) {
 /// A copy as blocks of two dimensions, and loops around them.
 class BlockedMove {
  public:
-  explicit BlockedMove(const MoveArguments& a) : block_{a.in, a.out, {1, 0, 0}, {1, 0, 0}} {
+  BlockedMove(const MoveArguments& a, Stores stores)
+      : block_{a.in, a.out, {1, 0, 0}, {1, 0, 0}, stores} {
     const auto dimension = [&a](int d) {
       return Dimension{a.extents[At(d)], a.in_strides[At(d)], a.out_strides[At(d)]};
     };
@@ -337,6 +350,7 @@ class BlockedMove {
       }
       function_(block);
     }
+    tensor_internal::FinishStores(block_.stores);
   }
 
   Block block_;
@@ -447,8 +461,10 @@ void Move(const StridedView& from, const StridedView& to, OpReqType req, const O
     GetMoveOnGpu().move(a, size, context.get_stream<gpu>());
     return;
   }
-  if (!a.add) JoinShortRow(&a);
-  BlockedMove(a).Run();
+  if (a.add) return BlockedMove(a, Stores::kCached).Run();
+  const Stores stores = tensor_internal::StoresFor(2 * size * a.element_size);
+  JoinShortRow(&a);
+  BlockedMove(a, stores).Run();
 }
 
 void MoveFlat(const TBlob& from, const TBlob& to, OpReqType req, const OpContext& context) {

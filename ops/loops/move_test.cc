@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/tensor/device/copy_bytes.h"
 
 namespace tessera::ops_internal {
 namespace {
@@ -142,6 +143,32 @@ TEST(MoveTest, LargeCopiesAreSharedByThreads) {
     ExpectMoves<uint8_t>(90000, 90000, 89999, 0, {{90000, -1, 1}});
     ExpectMoves<double>(3 * 50000, 3 * 50000, 0, 0, {{50000, 3, 1}, {3, 1, 50000}});
   });
+}
+
+TEST(MoveTest, OutputsPastTheCachesAreTheSame) {
+  tensor_internal::streaming_bytes.store(1);
+  tbb::task_arena arena(4);
+  arena.execute([] {
+    for (const index_t begin : {0, 1, 5, 16}) {
+      ExpectMovesOfAllSizes(100032, 100032, begin, 16 - begin, {{100000, 1, 1}});
+      ExpectMovesOfAllSizes(30000, 20100, begin, begin, {{100, 300, 200}, {199, 1, 1}});
+      ExpectMovesOfAllSizes(40032, 40032, 3, begin, {{200, 1, 200}, {200, 200, 1}});
+    }
+    // Tiles whose rows are whole lines, since vectors begin where lines do.
+    for (const index_t m : {16, 64, 130}) {
+      std::vector<float> in(static_cast<size_t>(m * 128)), out(in.size() + 16), expected(in.size());
+      for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+      const auto address = reinterpret_cast<uintptr_t>(out.data());
+      const auto begin = static_cast<index_t>((64 - address % 64) % 64 / sizeof(float));
+      const std::vector<Dimension> dimensions = {{m, 1, 128}, {128, m, 1}};
+      const Views<float> plain(in, &expected, 0, 0, dimensions);
+      CopyPlainly<float>(plain.from, plain.to, /*add=*/false);
+      const Views<float> views(in, &out, 0, begin, dimensions);
+      Move(views.from, views.to, kWriteTo, OpContext());
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out.begin() + begin)) << m;
+    }
+  });
+  tensor_internal::streaming_bytes.store(0);
 }
 
 TEST(MoveTest, SumsWrapAroundAndBoolIsOr) {
