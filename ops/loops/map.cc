@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "tessera/base/at.h"
@@ -10,6 +11,7 @@
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/strided_walk.h"
 #include "tessera/ops/loops/typed_row.h"
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -17,11 +19,14 @@ namespace {
 
 using base_internal::At;
 using tensor_internal::ParallelForLines;
+using tensor_internal::Stores;
 using tensor_internal::TaskPlan;
 
 // The elements that are converted or gathered at a time. The blocks of all operands and of the
 // output stay within the first cache.
 constexpr index_t kBlock = 512;
+// Rows from this length on are computed one by one.
+constexpr index_t kLongRow = 64;
 
 template <typename T>
 RowFunction<T> RowOf(const MapFunction& function) {
@@ -33,6 +38,7 @@ RowFunction<T> RowOf(const MapFunction& function) {
 
 /// Returns whether the operand's elements lie in the order of the output's.
 bool IsDense(const MapArguments& arguments, const MapOperand& operand) {
+  if (operand.data == nullptr) return false;
   index_t stride = 1;
   for (int d = arguments.num_dims - 1; d >= 0; --d) {
     if (arguments.extents[At(d)] != 1 && operand.strides[At(d)] != stride) return false;
@@ -41,20 +47,57 @@ bool IsDense(const MapArguments& arguments, const MapOperand& operand) {
   return true;
 }
 
-/// Reads elements [begin, begin + n) of an operand, in the output's order, into `out`.
-template <typename T>
-void Gather(const MapArguments& arguments, const MapOperand& operand, const RowReader<T>& reader,
-            index_t begin, index_t n, T* out) {
-  const int last = arguments.num_dims - 1;
-  const index_t extent = arguments.extents[At(last)], stride = operand.strides[At(last)];
-  StridedWalk<> row(last, arguments.extents.data(), {operand.strides.data()}, begin / extent);
-  for (index_t first = begin % extent; n > 0; first = 0, row.Next()) {
-    const index_t run = std::min(n, extent - first);
-    reader.Copy(row.offset() + first * stride, run, out, stride);
-    out += run;
-    n -= run;
-  }
+/// Returns after how many elements of the output the operand's begin anew: 1 for a number, and the
+/// output's size if they never do.
+index_t PeriodOf(const MapArguments& arguments, const MapOperand& operand) {
+  int d = 0;
+  while (d < arguments.num_dims && operand.strides[At(d)] == 0) ++d;
+  index_t period = 1;
+  for (; d < arguments.num_dims; ++d) period *= arguments.extents[At(d)];
+  return period;
 }
+
+/// Reads the elements of an operand in the output's order, from element `begin` on.
+template <typename T>
+class Gatherer {
+ public:
+  Gatherer(const MapArguments& arguments, const MapOperand& operand, const RowReader<T>& reader,
+           index_t begin)
+      : reader_(reader),
+        extent_(arguments.extents[At(arguments.num_dims - 1)]),
+        stride_(operand.strides[At(arguments.num_dims - 1)]),
+        first_(begin % extent_),
+        row_(arguments.num_dims - 1, arguments.extents.data(), {operand.strides.data()},
+             begin / extent_) {}
+
+  /// Writes the next n elements to `out`.
+  void Read(index_t n, T* out) {
+    while (n > 0) {
+      const index_t run = std::min(n, extent_ - first_);
+      const index_t offset = row_.offset() + first_ * stride_;
+      if (stride_ == 0) {
+        std::fill_n(out, run, reader_[offset]);
+      } else if (stride_ == 1 && reader_.is_direct()) {
+        std::copy_n(reader_.Read(offset, run, nullptr), run, out);
+      } else {
+        reader_.Copy(offset, run, out, stride_);
+      }
+      out += run;
+      n -= run;
+      first_ += run;
+      if (first_ == extent_) {
+        first_ = 0;
+        row_.Next();
+      }
+    }
+  }
+
+ private:
+  const RowReader<T>& reader_;
+  const index_t extent_, stride_;
+  index_t first_;  // the position in the row
+  StridedWalk<> row_;
+};
 
 /// Runs a map whose elements are computed in T.
 template <typename T>
@@ -64,14 +107,24 @@ class CpuMap {
       : row_(row),
         arguments_(arguments),
         out_(arguments.out, arguments.out_type, arguments.req),
-        direct_(out_.is_direct()) {
+        stores_(out_.is_direct() ? StoresOf(arguments) : Stores::kCached),
+        direct_(out_.is_direct() && stores_ == Stores::kCached) {
+    index_t longest = 1;  // of the periods that a block holds
+    bool is_periodic = true;
     for (int i = 0; i < arguments.num_operands; ++i) {
       const MapOperand& operand = arguments.operands[At(i)];
       in_[At(i)] = RowReader<T>(operand.data, operand.dtype);
-      is_number_[At(i)] = operand.data == nullptr;
-      is_dense_[At(i)] = !is_number_[At(i)] && IsDense(arguments, operand);
+      is_dense_[At(i)] = IsDense(arguments, operand);
       direct_ = direct_ && is_dense_[At(i)] && in_[At(i)].is_direct();
+      if (is_dense_[At(i)]) continue;
+      const index_t period = PeriodOf(arguments, operand);
+      is_repeated_[At(i)] = period <= kBlock;
+      if (is_repeated_[At(i)]) longest = std::max(longest, period);
+      is_periodic = is_periodic && is_repeated_[At(i)];
     }
+    // A shorter period divides a longer one: both are products of the last extents.
+    block_ = kBlock / longest * longest;
+    in_rows_ = !is_periodic && arguments.extents[At(arguments.num_dims - 1)] >= kLongRow;
   }
 
   void Run(index_t begin, index_t end) const {
@@ -81,44 +134,133 @@ class CpuMap {
         in[i] = in_[At(i)].Read(begin, end - begin, nullptr);
       }
       row_(in, out_.Out(begin, nullptr), end - begin);
-      return;
+    } else if (in_rows_) {
+      RunInRows(begin, end);
+    } else {
+      RunInBlocks(begin, end);
     }
-    RunInBlocks(begin, end);
+    tensor_internal::FinishStores(stores_);
   }
 
  private:
-  void RunInBlocks(index_t begin, index_t end) const {
-    alignas(64) T blocks[kMaxMapOperands][kBlock];
-    alignas(64) T result[kBlock];
-    for (int i = 0; i < arguments_.num_operands; ++i) {
-      if (!is_number_[At(i)]) continue;
-      const index_t count = std::min(kBlock, end - begin);
-      std::fill_n(blocks[i], count, arguments_.operands[At(i)].number.As<T>());
+  /// The blocks of the operands and of the output.
+  struct Blocks {
+    alignas(64) T in[kMaxMapOperands][kBlock];
+    alignas(64) T out[kBlock];
+  };
+
+  /// Returns how an output of elements of T is written.
+  static Stores StoresOf(const MapArguments& arguments) {
+    const index_t size = arguments.Size();
+    index_t size_bytes = size * index_t{sizeof(T)};
+    for (int i = 0; i < arguments.num_operands; ++i) {
+      const MapOperand& operand = arguments.operands[At(i)];
+      // Lines that have been read are in the cache.
+      if (operand.data == arguments.out) return Stores::kCached;
+      if (IsDense(arguments, operand)) size_bytes += size * DTypeSizeBytes(operand.dtype);
     }
-    for (index_t first = begin; first < end; first += kBlock) {
-      const index_t n = std::min(kBlock, end - first);
-      const T* in[kMaxMapOperands];
-      for (int i = 0; i < arguments_.num_operands; ++i) {
-        in[i] = blocks[i];
-        if (is_dense_[At(i)]) {
-          in[i] = in_[At(i)].Read(first, n, blocks[i]);
-        } else if (!is_number_[At(i)]) {
-          Gather(arguments_, arguments_.operands[At(i)], in_[At(i)], first, n, blocks[i]);
-        }
-      }
-      T* const out = out_.Out(first, result);
+    return tensor_internal::StoresFor(size_bytes);
+  }
+
+  /// Computes n elements from `first` on, by way of `block` if that is needed.
+  void Compute(const T* const* in, index_t first, index_t n, T* block) const {
+    if (stores_ == Stores::kStreaming) {
+      row_(in, block, n);
+      tensor_internal::CopyBytes(block, out_.Out(first, nullptr), n * index_t{sizeof(T)}, stores_);
+    } else {
+      T* const out = out_.Out(first, block);
       row_(in, out, n);
       out_.Write(first, n, out);
     }
   }
 
+  /// Computes blocks of elements, in which operands with short periods stay the same.
+  void RunInBlocks(index_t begin, index_t end) const {
+    Blocks blocks;
+    std::array<std::optional<Gatherer<T>>, kMaxMapOperands> gatherers;
+    for (int i = 0; i < arguments_.num_operands; ++i) {
+      if (is_dense_[At(i)]) continue;
+      const MapOperand& operand = arguments_.operands[At(i)];
+      const index_t n = std::min(block_, end - begin);
+      if (operand.data == nullptr) {
+        std::fill_n(blocks.in[i], n, operand.number.As<T>());
+        continue;
+      }
+      gatherers[At(i)].emplace(arguments_, operand, in_[At(i)], begin);
+      if (is_repeated_[At(i)]) gatherers[At(i)]->Read(n, blocks.in[i]);
+    }
+    for (index_t first = begin; first < end; first += block_) {
+      const index_t n = std::min(block_, end - first);
+      const T* in[kMaxMapOperands];
+      for (int i = 0; i < arguments_.num_operands; ++i) {
+        in[i] = blocks.in[i];
+        if (is_dense_[At(i)]) {
+          in[i] = in_[At(i)].Read(first, n, blocks.in[i]);
+        } else if (!is_repeated_[At(i)]) {
+          gatherers[At(i)]->Read(n, blocks.in[i]);
+        }
+      }
+      Compute(in, first, n, blocks.out);
+    }
+  }
+
+  /// Computes pieces of the last dimension's rows. An operand whose elements are adjacent in a row
+  /// is read where it is, and one that repeats an element there is written to its block once.
+  void RunInRows(index_t begin, index_t end) const {
+    const int last = arguments_.num_dims - 1;
+    const index_t extent = arguments_.extents[At(last)];
+    std::array<const index_t*, kMaxMapOperands> strides;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      strides[i] = arguments_.operands[i].strides.data();
+    }
+    StridedWalk<kMaxMapOperands> row(last, arguments_.extents.data(), strides, begin / extent);
+    Blocks blocks;
+    std::array<Held, kMaxMapOperands> held{};
+    for (index_t first = begin % extent; begin < end; first = 0, row.Next()) {
+      const index_t run = std::min(end - begin, extent - first);
+      for (index_t done = 0; done < run; done += kBlock) {
+        const index_t n = std::min(kBlock, run - done);
+        const T* in[kMaxMapOperands];
+        for (int i = 0; i < arguments_.num_operands; ++i) {
+          const index_t stride = strides[At(i)][last];
+          const index_t offset = row.offset(At(i)) + (first + done) * stride;
+          in[i] = blocks.in[i];
+          if (stride == 0) {
+            Repeat(i, offset, n, &held[At(i)], blocks.in[i]);
+          } else {
+            in[i] = in_[At(i)].Read(offset, n, blocks.in[i], stride);
+          }
+        }
+        Compute(in, begin + done, n, blocks.out);
+      }
+      begin += run;
+    }
+  }
+
+  /// The element of which a block has copies.
+  struct Held {
+    index_t offset = 0;
+    index_t count = 0;
+  };
+
+  /// Makes the block's first n elements copies of the operand's element at `offset`.
+  void Repeat(int i, index_t offset, index_t n, Held* held, T* block) const {
+    if (held->offset == offset && held->count >= n) return;
+    const MapOperand& operand = arguments_.operands[At(i)];
+    std::fill_n(block, n, operand.data == nullptr ? operand.number.As<T>() : in_[At(i)][offset]);
+    *held = {offset, n};
+  }
+
   const RowFunction<T> row_;
   const MapArguments& arguments_;
   const RowWriter<T> out_;
-  bool direct_;  // whether all arrays are dense ones of T, and the output is overwritten
+  const Stores stores_;
+  bool direct_;    // whether all arrays are dense ones of T, and the output is overwritten in place
+  bool in_rows_;   // whether rows are computed, else blocks
+  index_t block_;  // the elements of a block, a multiple of the periods of repeated operands
   std::array<RowReader<T>, kMaxMapOperands> in_{};
-  std::array<bool, kMaxMapOperands> is_number_{};
   std::array<bool, kMaxMapOperands> is_dense_{};
+  std::array<bool, kMaxMapOperands> is_repeated_{};  // whether a block holds the operand's period
 };
 
 template <typename T>

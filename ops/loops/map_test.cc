@@ -1,7 +1,9 @@
 #include "tessera/ops/loops/map.h"
 
 #include <gtest/gtest.h>
+#include <tbb/task_arena.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -10,6 +12,7 @@
 
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/map_function.h"
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/functors.h"
 
 namespace tessera::ops_internal {
@@ -99,6 +102,66 @@ TEST(MapTest, EveryShapeTypeAndRequestGivesTheFunctionOfItsElements) {
       ASSERT_EQ(out[i], expected) << "round " << round << ", shape " << shape << ", element " << i;
     }
   }
+}
+
+// Rows around a vector's and a block's length, operands that begin anew in a block or do not, and
+// outputs at every place in a line.
+TEST(MapTest, BroadcastsOfLongRowsGiveTheSameInTheCachesAndPastThem) {
+  const MapFunction chosen = MakeMapFunction<Chosen, 3, MapTypes::kArithmetic>();
+  const std::vector<std::vector<TShape>> cases = {
+      // the output's shape, then the operands'
+      {{4, 1000}, {1000}, {4, 1}, {4, 1000}},
+      {{700, 10}, {10}, {700, 10}, {1}},
+      {{60, 64}, {64}, {60, 1}, {60, 64}},
+      {{60, 63}, {60, 1}, {63}, {60, 63}},
+      {{3, 30, 511}, {30, 1}, {3, 30, 511}, {3, 1, 511}},
+      {{3, 30, 512}, {30, 1}, {3, 30, 512}, {3, 1, 512}},
+      {{3, 30, 513}, {30, 1}, {3, 30, 513}, {3, 1, 513}},
+      {{5, 17, 7, 7}, {1, 17, 1, 1}, {5, 17, 7, 7}, {7}},
+      {{2, 3, 170}, {2, 1, 1}, {3, 170}, {170}},
+      {{40000}, {40000}, {1}, {40000}},
+  };
+  std::mt19937 random(46);
+  tbb::task_arena arena(4);
+  for (const int64_t bound : {int64_t{1}, int64_t{1} << 50}) {
+    tensor_internal::streaming_bytes.store(bound);
+    for (const auto& shapes : cases) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt32}) {
+        Array condition(shapes[1], dtype, &random), a(shapes[2], dtype, &random),
+            b(shapes[3], dtype, &random);
+        for (const OpReqType req : {kWriteTo, kAddTo}) {
+          Array out(shapes[0], dtype, &random);
+          arena.execute([&] {
+            MapCall(out.blob(), req)
+                .Add(condition.blob())
+                .Add(a.blob())
+                .Add(b.blob())
+                .Run(chosen, {});
+          });
+          for (index_t i = 0; i < shapes[0].Size(); ++i) {
+            const double value =
+                condition.At(shapes[0], i) != 0 ? a.At(shapes[0], i) : b.At(shapes[0], i);
+            ASSERT_EQ(out[i], req == kAddTo ? out.expected(i) + value : value)
+                << shapes[0] << ", " << dtype << ", element " << i;
+          }
+        }
+      }
+    }
+    // Parts of an array, whose ends stay as they are, and an output that is an operand.
+    const MapFunction minus = MakeMapFunction<Minus, 2>();
+    for (const index_t begin : {0, 1, 15, 16}) {
+      std::vector<float> in(3000, 5), out(3000, 1);
+      const TBlob part(out.data() + begin, {2900}, DType::kFloat32, Device::Cpu());
+      const TBlob operand(in.data() + 7, {2900}, DType::kFloat32, Device::Cpu());
+      MapCall(part, kWriteTo).Add(operand).Add(2).Run(minus, {});
+      MapCall(part, kWriteInplace).Add(part).Add(operand).Run(minus, {});
+      for (index_t i = 0; i < 3000; ++i) {
+        const bool is_inside = i >= begin && i < begin + 2900;
+        ASSERT_EQ(out[static_cast<size_t>(i)], is_inside ? -2 : 1) << begin << ", element " << i;
+      }
+    }
+  }
+  tensor_internal::streaming_bytes.store(0);
 }
 
 TEST(MapTest, NumbersAreOperands) {
