@@ -22,6 +22,9 @@ enum class MapTypes {
   kArithmetic,  ///< int32 and int64 too
 };
 
+// What follows has internal linkage. The linker would keep one of several sources' copies of a row,
+// and those of a source that is compiled without -O3 are no loops over vectors.
+
 #if !defined(TESSERA_XPU_GPU)
 
 /// Calls Op::Map for each element of a row, in a loop of which the compiler makes vectors.
@@ -36,13 +39,13 @@ __attribute__((always_inline)) inline void MapLoop(const T* const* in, T* out, i
 /// MapLoop for machines with AVX2. Its arithmetic has no fused multiply-add, so the bits are the
 /// same.
 template <typename Op, int kOperands, typename T>
-TESSERA_AVX2_LOOP void MapAvx2(const T* const* in, T* out, index_t n) {
+TESSERA_AVX2_LOOP static void MapAvx2(const T* const* in, T* out, index_t n) {
   MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());
 }
 
 /// MapLoop in the instruction set of the machine.
 template <typename Op, int kOperands, typename T>
-void MapInLoop(const T* const* in, T* out, index_t n) {
+static void MapInLoop(const T* const* in, T* out, index_t n) {
   if (tensor_internal::RunsAvx2()) {
     MapAvx2<Op, kOperands>(in, out, n);
   } else {
@@ -69,7 +72,7 @@ concept HasRow = requires(const T* const* in, T* out, index_t n) {
 
 /// A RowFunction that applies Op, a functor of kOperands elements.
 template <typename Op, int kOperands, typename T>
-void MapRow(const T* const* in, T* out, index_t n) {
+static void MapRow(const T* const* in, T* out, index_t n) {
   if constexpr (HasRow<Op, T>) {
     Op::Row(in, out, n);
   } else if constexpr (kOperands == 1 && HasArrayKernelOfOne<Op, T>) {
@@ -139,7 +142,7 @@ struct ThroughKernels {
 
 /// Returns Op, a functor of kOperands elements, compiled for one row.
 template <typename Op, int kOperands, MapTypes kTypes = MapTypes::kReal>
-MapFunction MakeMapFunction() {
+static MapFunction MakeMapFunction() {
   static_assert(kOperands <= kMaxMapOperands);
   MapFunction function;
   function.num_operands = kOperands;
