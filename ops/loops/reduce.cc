@@ -22,9 +22,10 @@ constexpr index_t kPiece = 1024;
 constexpr int kPiecesPerBlock = 32;
 // A reduction to few outputs is cut into parts of so many elements, which threads share.
 constexpr index_t kPart = kPiece * kPiecesPerBlock;
-// The columns that are accumulated at once, and the rows.
-constexpr index_t kColumns = 512;
+// The rows whose sums are combined before they go into those of a block.
 constexpr index_t kRowsPerPiece = 64;
+// Parts of fewer rows would take as long to combine.
+constexpr index_t kLeastRows = 16;
 
 template <typename T>
 const ReduceRows<T>& RowsOf(const ReduceFunction& function) {
@@ -160,6 +161,10 @@ class CpuReduction {
   /// Returns the number of outputs that are neighbours.
   index_t Width() const { return a_.kept.extents[At(a_.kept.count - 1)]; }
 
+  /// The columns that are accumulated at once. Their totals stay in the first-level cache, and a
+  /// row of them spans pages, so that the processor prefetches it.
+  static constexpr index_t kColumns = index_t{8192} / index_t{sizeof(T)};
+
   /// Rows of outputs are accumulated from rows of the input.
   void RunColumns() const {
     const index_t width = Width();
@@ -192,9 +197,11 @@ class CpuReduction {
     for (index_t job = 0; job < jobs; ++job) {
       const index_t first = job % blocks * kColumns, n = std::min(kColumns, width - first);
       T* const totals = &values[static_cast<size_t>(job * parts * kColumns)];
-      for (index_t part = 1; part < parts; ++part) {
-        rows_.merge(totals, totals + part * kColumns, n);
-      }
+      ParallelFor(n, StepsPerTask(parts), [&](index_t begin, index_t end) {
+        for (index_t part = 1; part < parts; ++part) {
+          rows_.merge(totals + begin, totals + part * kColumns + begin, end - begin);
+        }
+      });
       Store(totals, job / blocks * width + first, n);
     }
   }
@@ -205,7 +212,8 @@ class CpuReduction {
     const index_t width = std::min(Width(), kColumns);
     const index_t jobs = outputs_ / Width() * blocks;
     if (jobs >= 64) return 1;
-    return std::clamp<index_t>(elements_ * width / kPart, 1, 64);
+    const index_t most = std::min(elements_ * width / kPart, elements_ / kLeastRows);
+    return std::clamp<index_t>(most, 1, 64);
   }
 
   /// Reduces rows [begin, end) of n columns from `column` on, of the row of outputs `row`.

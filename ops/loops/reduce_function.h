@@ -8,33 +8,36 @@
 #include "tessera/tensor/device/runs_avx2.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/reduce_gpu.h"
+#else
+#include "tessera/ops/loops/row_loop.h"
 #endif
 
 namespace tessera::ops_internal {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
+// What follows has internal linkage, for the reason that map_function.h gives.
+
 #if !defined(TESSERA_XPU_GPU)
 
+/// Reduces a row: in kReductionLanes independent results, of which the compiler makes vectors, and
+/// then these, half and half.
 template <typename R, typename T>
 __attribute__((always_inline)) inline T Fold(const T* row, index_t n) {
-  // Lanes are independent, so that the compiler makes vectors of them.
-  constexpr index_t kLanes = 16;
-  T lanes[kLanes];
-  if (n < kLanes) {
+  constexpr index_t kLanes = kReductionLanes, kFew = 8;
+  if (n < kFew) {
     T total = R::Map(row[0]);
     for (index_t i = 1; i < n; ++i) total = R::Combine(total, R::Map(row[i]));
     return total;
   }
-  for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::Map(row[k]);
-  index_t i = kLanes;
+  T lanes[kLanes];
+  for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::template Identity<T>();
+  index_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::Combine(lanes[k], R::Map(row[i + k]));
   }
-  for (index_t half = kLanes / 2; half > 0; half /= 2) {
-    for (index_t k = 0; k < half; ++k) lanes[k] = R::Combine(lanes[k], lanes[k + half]);
-  }
-  for (; i < n; ++i) lanes[0] = R::Combine(lanes[0], R::Map(row[i]));
+  for (index_t k = 0; k < n - i; ++k) lanes[k] = R::Combine(lanes[k], R::Map(row[i + k]));
+  FoldLanes<kLanes>(lanes, [](T a, T b) TESSERA_LOOP_BODY { return R::Combine(a, b); });
   return lanes[0];
 }
 
@@ -46,16 +49,16 @@ __attribute__((always_inline)) inline void Accumulate(T* totals, const T* row, i
 
 /// Fold and Accumulate for machines with AVX2, with the same bits.
 template <typename R, typename T>
-TESSERA_AVX2_LOOP T FoldAvx2(const T* row, index_t n) {
+TESSERA_AVX2_LOOP static T FoldAvx2(const T* row, index_t n) {
   return Fold<R>(row, n);
 }
 template <typename R, typename T>
-TESSERA_AVX2_LOOP void AccumulateAvx2(T* totals, const T* row, index_t n) {
+TESSERA_AVX2_LOOP static void AccumulateAvx2(T* totals, const T* row, index_t n) {
   Accumulate<R>(totals, row, n);
 }
 
 template <typename R, typename T>
-ReduceRows<T> MakeReduceRows() {
+static ReduceRows<T> MakeReduceRows() {
   return {.fold =
               [](const T* row, index_t n) {
                 return tensor_internal::RunsAvx2() ? FoldAvx2<R>(row, n) : Fold<R>(row, n);
@@ -76,7 +79,7 @@ ReduceRows<T> MakeReduceRows() {
 
 /// Returns reducer R, as reducers.h describes them, compiled for rows.
 template <typename R>
-ReduceFunction MakeReduceFunction() {
+static ReduceFunction MakeReduceFunction() {
   ReduceFunction function;
 #if defined(TESSERA_XPU_GPU)
   function.launch = &LaunchReduce<R>;
