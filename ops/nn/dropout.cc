@@ -7,12 +7,14 @@
 // mask. With p = 1 everything is 0. Shapes: any; out like data; the mask has extent 1 on `axes`.
 // Types: float32, float64, float16, bfloat16. CPU only.
 
+#include <algorithm>
 #include <optional>
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/map_function.h"
+#include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/ops/xpu.h"
+#include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/functors.h"
 #include "tessera/tensor/random.h"
 
@@ -98,20 +100,15 @@ class DropoutOperator final : public Operator {
       MapCall(out_data[0], req[0]).Add(data).Run(kCopy, context);
       return MapCall(out_data[1], req[1]).Add(1.0).Run(kCopy, context);
     }
+    if (param_.axes.ndim() == 0) return ForwardInBlocks(context, data, req, out_data);
     TBlob mask = out_data[1];
     if (req[1] != kWriteTo && req[1] != kWriteInplace) {
       TShape shape = data.shape_;
       for (int i = 0; i < param_.axes.ndim(); ++i) shape[static_cast<int>(param_.axes[i])] = 1;
-      mask = WorkspaceArray<xpu>(context, 1, shape, data.type_flag_, data.device_);
+      mask = WorkspaceArray<cpu>(context, 1, shape, data.type_flag_, data.device_);
     }
-    auto* const stream = context.get_stream<xpu>();
-    auto random = context.requested[0]->template get_random<xpu>(stream);
-    const double keep = 1 - static_cast<double>(param_.p);
-    VisitRealDType(data.type_flag_, "Dropout", [&](auto tag) {
-      auto elements = mask.FlatTo1D<xpu, typename decltype(tag)::type>(stream);
-      random.SampleBernoulli(&elements, keep);
-    });
-    MapCall(mask, kWriteTo).Add(mask).Add(keep > 0 ? 1 / keep : 0).Run(kTimes, context);
+    Random<cpu> random(context.requested[0]->GetRandomState());
+    DrawMask(&random, mask, context);
     MapCall(out_data[0], req[0]).Add(data).Add(mask).Run(kTimes, context);
     if (req[1] == kAddTo) MapCall(out_data[1], kAddTo).Add(mask).Run(kCopy, context);
   }
@@ -123,6 +120,51 @@ class DropoutOperator final : public Operator {
   }
 
  private:
+  /// The elements whose mask is drawn and used while it is in the first cache.
+  static constexpr index_t kBlock = 32 * tensor_internal::kElementsPerTile;
+  /// The cost of drawing an element.
+  static constexpr index_t kCost = 4;
+
+  /// Draws a mask that is not repeated along any axis, and uses it, block after block.
+  void ForwardInBlocks(const OpContext& context, const TBlob& data, std::span<const OpReqType> req,
+                       std::span<const TBlob> out_data) const {
+    PhiloxState* const state = context.requested[0]->GetRandomState();
+    const PhiloxState first = *state;
+    const index_t size = data.shape_.Size();
+    const bool writes_mask = req[1] == kWriteTo || req[1] == kWriteInplace;
+    ParallelFor(
+        (size + kBlock - 1) / kBlock, StepsPerTask(kBlock, kCost), [&](index_t begin, index_t end) {
+          alignas(64) char unwritten[kBlock * sizeof(double)];
+          for (index_t i = begin * kBlock; i < std::min(size, end * kBlock); i += kBlock) {
+            const TShape shape = {std::min(kBlock, size - i)};
+            const auto block = [&](const TBlob& array) {
+              return TBlob(ElementAt(array, i), shape, array.type_flag_, array.device_);
+            };
+            const TBlob mask = writes_mask ? block(out_data[1])
+                                           : TBlob(unwritten, shape, data.type_flag_, data.device_);
+            PhiloxState own = tensor_internal::StateAfter(first, i);
+            Random<cpu> random(&own);
+            DrawMask(&random, mask, context);
+            if (req[0] != kNullOp) {
+              MapCall(block(out_data[0]), req[0]).Add(block(data)).Add(mask).Run(kTimes, context);
+            }
+            if (req[1] == kAddTo) {
+              MapCall(block(out_data[1]), kAddTo).Add(mask).Run(kCopy, context);
+            }
+          }
+        });
+    *state = tensor_internal::StateAfter(first, size);
+  }
+
+  void DrawMask(Random<cpu>* random, const TBlob& mask, const OpContext& context) const {
+    const double keep = 1 - static_cast<double>(param_.p);
+    VisitRealDType(mask.type_flag_, "Dropout", [&](auto tag) {
+      auto elements = mask.FlatTo1D<cpu, typename decltype(tag)::type>();
+      random->SampleBernoulli(&elements, keep);
+    });
+    MapCall(mask, kWriteTo).Add(mask).Add(keep > 0 ? 1 / keep : 0).Run(kTimes, context);
+  }
+
   const DropoutParameters param_;
 };
 

@@ -32,12 +32,12 @@ class RandomLayer {
     mask_.resize(static_cast<size_t>(out_shapes_[1].Size()));
   }
 
-  void Forward(bool is_train) {
+  void Forward(bool is_train, OpReqType mask_req = kWriteTo) {
     TestResource space(device_.get(), {ResourceRequest::Type::kTempSpace});
     Resource* const resources[] = {random_.get(), &space};
     const TBlob in[] = {Blob(&data_, shapes_[0])};
     const TBlob out[] = {Blob(&out_, shapes_[0]), Blob(&mask_, out_shapes_[1])};
-    const OpReqType req[] = {kWriteTo, kWriteTo};
+    const OpReqType req[] = {kWriteTo, mask_req};
     operator_->Forward({.is_train = is_train, .requested = resources}, in, req, out);
   }
   std::vector<float> Backward() {
@@ -91,6 +91,28 @@ TEST(DropoutTest, OneSeedGivesOneMaskAndEachCallAnother) {
   EXPECT_EQ(a.mask_, b.mask_);
   b.Forward(/*is_train=*/true);
   EXPECT_NE(a.mask_, b.mask_);
+}
+
+TEST(DropoutTest, BlocksHaveTheMaskOfOneDraw) {
+  constexpr index_t kOdd = kSize + 77;
+  // A mask along an axis of extent 1 is drawn as a whole.
+  RandomLayer whole("Dropout", {{"axes", "(1,)"}}, {kOdd, 1}), blocks("Dropout", {}, {kOdd});
+  RandomLayer unwanted("Dropout", {}, {kOdd}), added("Dropout", {}, {kOdd});
+  added.mask_.assign(added.mask_.size(), 1);
+  for (int call = 0; call < 2; ++call) {
+    whole.Forward(/*is_train=*/true);
+    blocks.Forward(/*is_train=*/true);
+    EXPECT_EQ(blocks.mask_, whole.mask_);
+    EXPECT_EQ(blocks.out_, whole.out_);
+    unwanted.Forward(/*is_train=*/true, kNullOp);
+    EXPECT_EQ(unwanted.out_, whole.out_);
+    std::vector<float> sum = added.mask_;
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += whole.mask_[i];
+    added.Forward(/*is_train=*/true, kAddTo);
+    EXPECT_EQ(added.out_, whole.out_);
+    EXPECT_EQ(added.mask_, sum);
+  }
+  EXPECT_EQ(unwanted.mask_, std::vector<float>(kOdd));
 }
 
 TEST(DropoutTest, DropsOutsideOfTrainingOnlyIfAlways) {

@@ -31,6 +31,17 @@ void FillByFloats(PhiloxState* state, const RandomRows<T>& out, const Kernel& ke
   });
 }
 
+/// Returns 1 or 0 without a branch, which a random condition would mispredict.
+template <typename T>
+T OneIf(bool condition) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<T>(condition);
+  } else {
+    const auto mask = static_cast<uint16_t>(-static_cast<int>(condition));
+    return std::bit_cast<T>(static_cast<uint16_t>(std::bit_cast<uint16_t>(T(1)) & mask));
+  }
+}
+
 /// Returns whether `value`, rounded to T, is finite.
 template <typename T>
 bool IsFiniteAs(double value) {
@@ -148,12 +159,28 @@ void FillBernoulli(PhiloxState* state, const RandomRows<T>& out, double probabil
   if (!(probability >= 0 && probability <= 1)) {
     throw InvalidArgument("SampleBernoulli: probability = ", probability, "; expected in [0, 1]");
   }
+  // A word is below the threshold if it is at most `last`, unless the threshold is 0.
   const auto threshold = static_cast<uint64_t>(std::llround(probability * 0x1p32));
-  FillFromWords<kWordsPerTile>(state, out, [=](const uint32_t* words, T* elements) {
-    const T one = T(1);
-    const T zero = T(0);
-    for (int i = 0; i < kWordsPerTile; ++i) elements[i] = words[i] < threshold ? one : zero;
-  });
+  const auto last = static_cast<uint32_t>(std::max<uint64_t>(threshold, 1) - 1);
+  const bool possible = threshold > 0;
+  if constexpr (std::is_same_v<T, float>) {
+    const auto kernel = BestRandomKernels().bernoulli;
+    FillByFloats(state, out, [=](PhiloxOrigin origin, int64_t tiles, float* elements) {
+      kernel(origin, tiles, elements, last, possible ? 1.0f : 0.0f);
+    });
+  } else {
+    FillFromWords<kWordsPerTile>(state, out, [=](const uint32_t* words, T* elements) {
+      for (int i = 0; i < kWordsPerTile; ++i) elements[i] = OneIf<T>((words[i] <= last) & possible);
+    });
+  }
+}
+
+PhiloxState StateAfter(const PhiloxState& state, int64_t elements) {
+  static_assert(kElementsPerTile == kWordsPerTile);
+  PhiloxState after = state;
+  const int64_t tiles = (elements + kElementsPerTile - 1) / kElementsPerTile;
+  after.Reserve(static_cast<uint64_t>(tiles) * kBlocksPerTile);
+  return after;
 }
 
 template <typename T>

@@ -52,6 +52,14 @@ void FillGeneralizedNegativeBinomial(PhiloxState* state, const RandomRows<T>& ou
 template <typename T>
 void FillMultinomial(PhiloxState* state, const RandomRows<T>& out, std::span<const double> weights);
 
+/// SampleBernoulli draws the numbers of so many elements together.
+inline constexpr int64_t kElementsPerTile = 64;
+
+/// Returns the state after SampleBernoulli has filled an array of `elements` elements. If that is a
+/// multiple of kElementsPerTile, the state also gives the elements that follow in a longer array:
+/// parts of one array can be filled at once, each with a state of its own.
+PhiloxState StateAfter(const PhiloxState& state, int64_t elements);
+
 /// Calls swap(context, i, j) for i from n-1 down to 1, with j uniform in [0, i]: the shuffle of
 /// Fisher and Yates.
 void ShuffleIndices(PhiloxState* state, int64_t n, void (*swap)(void*, int64_t, int64_t),

@@ -160,6 +160,21 @@ TESSERA_RANDOM_INLINE void Exponential(PhiloxOrigin origin, int64_t tiles, float
   }
 }
 
+TESSERA_RANDOM_INLINE void Bernoulli(PhiloxOrigin origin, int64_t tiles, float* out, uint32_t last,
+                                     float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    uint32_t words[4][kLanes];
+    PhiloxTile(origin, tile, words);
+    for (int w = 0; w < 4; ++w) {
+      for (int i = 0; i < kLanes; ++i) {
+        const uint32_t mask = words[w][i] <= last ? ~0u : 0u;
+        out[tile * kWordsPerTile + w * kLanes + i] = std::bit_cast<float>(mask & bits);
+      }
+    }
+  }
+}
+
 /// Defines the constant `Name`, a table of all kernels compiled under the attributes.
 #define TESSERA_RANDOM_KERNELS(Name, attributes)                                                   \
   attributes void Name##Words(PhiloxOrigin origin, int64_t tiles, uint32_t* out) {                 \
@@ -176,7 +191,12 @@ TESSERA_RANDOM_INLINE void Exponential(PhiloxOrigin origin, int64_t tiles, float
   attributes void Name##Exponential(PhiloxOrigin origin, int64_t tiles, float* out, float scale) { \
     Exponential(origin, tiles, out, scale);                                                        \
   }                                                                                                \
-  constexpr RandomKernels Name = {Name##Words, Name##Uniform, Name##Gaussian, Name##Exponential}
+  attributes void Name##Bernoulli(PhiloxOrigin origin, int64_t tiles, float* out, uint32_t last,   \
+                                  float value) {                                                   \
+    Bernoulli(origin, tiles, out, last, value);                                                    \
+  }                                                                                                \
+  constexpr RandomKernels Name = {Name##Words, Name##Uniform, Name##Gaussian, Name##Exponential,   \
+                                  Name##Bernoulli}
 
 TESSERA_RANDOM_KERNELS(kBaseline, );
 #if defined(__x86_64__)

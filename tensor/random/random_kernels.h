@@ -37,6 +37,9 @@ struct RandomKernels {
 
   /// Computes -log(u) * scale, where u = (k + 1/2) 2^-31, rounded, with k uniform below 2^31.
   void (*exponential)(PhiloxOrigin origin, int64_t tiles, float* out, float scale);
+
+  /// Computes `value` where the word is at most `last`, and 0 elsewhere.
+  void (*bernoulli)(PhiloxOrigin origin, int64_t tiles, float* out, uint32_t last, float value);
 };
 
 /// Returns the fastest version that this machine runs.

@@ -93,6 +93,19 @@ TEST(RandomKernelsTest, ExponentialIsTheLogarithm) {
   });
 }
 
+TEST(RandomKernelsTest, BernoulliComparesWords) {
+  const std::vector<uint32_t> words = ExpectedWords();
+  ForEachVersion([&](const RandomKernels& kernels) {
+    for (const uint32_t last : {0u, words[7], 0x7fffffffu, 0x80000000u, 0xffffffffu}) {
+      std::vector<float> values(words.size());
+      kernels.bernoulli(kOrigin, kTiles, values.data(), last, 1.25f);
+      for (size_t i = 0; i < words.size(); ++i) {
+        ASSERT_EQ(values[i], words[i] <= last ? 1.25f : 0.0f) << i << ", " << last;
+      }
+    }
+  });
+}
+
 TEST(RandomKernelsTest, AllVersionsAgreeBitForBit) {
   constexpr size_t kSize = kTiles * kWordsPerTile;
   const RandomKernels& baseline = **AllRandomKernels();
@@ -117,6 +130,7 @@ TEST(RandomKernelsTest, NothingIsWrittenBeyondTheTiles) {
       std::vector<float> values(static_cast<size_t>(tiles) * kWordsPerTile + 1, -7.0f);
       kernels.uniform(kOrigin, tiles, values.data(), 0.0f, 1.0f, 0.5f);
       kernels.gaussian(kOrigin, tiles, values.data(), 0.0f, 1.0f);
+      kernels.bernoulli(kOrigin, tiles, values.data(), 1000, 1.0f);
       EXPECT_EQ(values.back(), -7.0f);
     }
   });

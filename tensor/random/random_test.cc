@@ -171,6 +171,24 @@ TYPED_TEST(RandomRealTypesTest, NoDeviationGivesTheMean) {
   for (const TypeParam value : values) EXPECT_EQ(value, TypeParam(-2));
 }
 
+TEST(RandomTest, BernoulliNumbersOfPartsAreThoseOfTheWhole) {
+  constexpr int64_t kSize = 1000, kPart = 5 * tensor_internal::kElementsPerTile;
+  Random<cpu> random(kSeed);
+  random.GetRandInt();
+  const PhiloxState first = *random.state();
+  std::vector<float> whole(kSize), parts(kSize);
+  random.SampleBernoulli(std::span(whole), 0.4);
+  for (int64_t begin = 0; begin < kSize; begin += kPart) {
+    PhiloxState state = tensor_internal::StateAfter(first, begin);
+    const int64_t n = std::min(kPart, kSize - begin);
+    Random<cpu>(&state).SampleBernoulli(std::span(parts.data() + begin, static_cast<size_t>(n)),
+                                        0.4);
+  }
+  EXPECT_EQ(parts, whole);
+  const PhiloxState after = tensor_internal::StateAfter(first, kSize);
+  EXPECT_EQ(after.next_block, random.state()->next_block);
+}
+
 TEST(RandomTest, RandIntReachesAllOfInt64) {
   std::vector<int64_t> values(10000);
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
