@@ -24,15 +24,20 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// then these, half and half.
 template <typename R, typename T>
 __attribute__((always_inline)) inline T Fold(const T* row, index_t n) {
-  constexpr index_t kLanes = kReductionLanes, kFew = 8;
+  constexpr index_t kLanes = kReductionLanes, kFew = 16;
   if (n < kFew) {
     T total = R::Map(row[0]);
     for (index_t i = 1; i < n; ++i) total = R::Combine(total, R::Map(row[i]));
     return total;
   }
   T lanes[kLanes];
-  for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::template Identity<T>();
   index_t i = 0;
+  if (n < kLanes) {
+    for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::template Identity<T>();
+  } else {
+    // Plain copies would be made in smaller pieces than the vectors that follow read.
+    for (; i < kLanes; ++i) lanes[i] = R::Combine(R::template Identity<T>(), R::Map(row[i]));
+  }
   for (; i + kLanes <= n; i += kLanes) {
     for (index_t k = 0; k < kLanes; ++k) lanes[k] = R::Combine(lanes[k], R::Map(row[i + k]));
   }

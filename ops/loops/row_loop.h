@@ -69,7 +69,11 @@ auto SumsOf(index_t n, Value... value) {
     std::array<Total, sizeof...(Value)> totals{};
     for (index_t first = 0; first < n; first += kBlock) {
       const index_t end = std::min(n, first + kBlock);
-      T lanes[sizeof...(Value)][kLanes] = {};
+      // -0 changes no sum. Zeros would be written by `rep stos`, which starts slowly.
+      T lanes[sizeof...(Value)][kLanes];
+      for (auto& of_value : lanes) {
+        for (index_t k = 0; k < kLanes; ++k) of_value[k] = -T(0);
+      }
       index_t i = first;
       for (; i + kLanes <= end; i += kLanes) {
         for (index_t k = 0; k < kLanes; ++k) {
