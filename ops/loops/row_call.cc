@@ -21,6 +21,8 @@ constexpr index_t kTile = 16;
 constexpr index_t kMaxCopied = index_t{1} << 20;
 // The elements of a tile: 16 KiB of floats, so that a few arrays' stay in the first-level cache.
 constexpr index_t kTileElements = index_t{1} << 12;
+// Segments of a row from this length on are used where they lie.
+constexpr index_t kLongSegment = 128;
 
 }  // namespace
 
@@ -73,12 +75,17 @@ RowCall& RowCall::Write(const TBlob& array, OpReqType req) {
 template <typename T>
 class RowCall::Range {
  public:
-  explicit Range(const RowCall& call) : call_(call), layout_(call.layout_) {
+  Range(const RowCall& call, bool takes_segments)
+      : call_(call), layout_(call.layout_), segments_{.run = layout_.Length()} {
     const index_t n = std::max<index_t>(1, layout_.Length());
     tile_ = layout_.num_inner == 1 ? 1 : std::clamp<index_t>(kMaxCopied / n, 1, kTile);
     // Rows begin at different sets of the cache, and each at the start of a line.
     distance_ = (n + kTile - 1) / kTile * kTile + kTile;
-    const bool dense = layout_.segments == 1 && layout_.num_inner == 1;
+    bool dense = layout_.segments == 1 && layout_.num_inner == 1;
+    if (takes_segments && !dense && HasLongSegmentsInPlace()) {
+      dense = true;
+      segments_ = {layout_.segments, layout_.run, layout_.segment_stride};
+    }
     const auto copied = [&](bool copy) -> T* {
       if (!copy) return nullptr;
       copies_.push_back(std::unique_ptr<T[]>(new T[static_cast<size_t>(tile_ * distance_)]));
@@ -116,7 +123,7 @@ class RowCall::Range {
         if (out[k] == nullptr) out[k] = out_[At(k)].Out(offset, nullptr);
       }
       for (index_t i = 0; i < width; ++i) {
-        body(context, begin + i, in, out);
+        body(context, begin + i, segments_, in, out);
         for (int k = 0; k < call_.num_in_; ++k) in[k] += distance_;
         for (int k = 0; k < call_.num_out_; ++k) out[k] += distance_;
       }
@@ -130,6 +137,19 @@ class RowCall::Range {
   }
 
  private:
+  /// Returns whether rows are made of long segments that a body can use where they lie.
+  bool HasLongSegmentsInPlace() const {
+    if (layout_.num_inner > 1 || layout_.run < kLongSegment) return false;
+    for (int k = 0; k < call_.num_in_; ++k) {
+      if (!RowReader<T>(call_.in_[At(k)].data, call_.in_[At(k)].dtype).is_direct()) return false;
+    }
+    for (int k = 0; k < call_.num_out_; ++k) {
+      const Output& out = call_.out_[At(k)];
+      if (!RowWriter<T>(out.data, out.dtype, out.req).is_direct()) return false;
+    }
+    return true;
+  }
+
   void Load(const RowReader<T>& array, index_t offset, index_t width, T* copy) const {
     if (layout_.run == 0) return;  // however many segments there are
     for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
@@ -159,6 +179,7 @@ class RowCall::Range {
 
   const RowCall& call_;
   const RowLayout& layout_;
+  RowSegments segments_;
   index_t tile_;
   index_t distance_;
   std::vector<std::unique_ptr<T[]>> copies_;
@@ -280,19 +301,20 @@ void RowCall::RunTilesOf(index_t cost, TileBody<T> body, const void* context) co
 }
 
 template <typename T>
-void RowCall::RunRows(index_t cost, index_t unit, RowBody<T> body, const void* context) const {
+void RowCall::RunRows(index_t cost, index_t unit, bool takes_segments, RowBody<T> body,
+                      const void* context) const {
   const index_t rows = layout_.NumRows();
   const index_t units = (rows + unit - 1) / unit;
   const index_t work = unit * layout_.Length() * std::max(1, num_in_ + num_out_);
   index_t grain = StepsPerTask(work, cost);
   if (layout_.num_inner > 1) grain = std::max(grain, (kTile + unit - 1) / unit);
   ParallelFor(units, grain, [&](index_t begin, index_t end) {
-    Range<T>(*this).Run(body, context, begin * unit, std::min(rows, end * unit));
+    Range<T>(*this, takes_segments).Run(body, context, begin * unit, std::min(rows, end * unit));
   });
 }
 
-template void RowCall::RunRows(index_t, index_t, RowBody<float>, const void*) const;
-template void RowCall::RunRows(index_t, index_t, RowBody<double>, const void*) const;
+template void RowCall::RunRows(index_t, index_t, bool, RowBody<float>, const void*) const;
+template void RowCall::RunRows(index_t, index_t, bool, RowBody<double>, const void*) const;
 template void RowCall::RunTilesOf(index_t, TileBody<float>, const void*) const;
 template void RowCall::RunTilesOf(index_t, TileBody<double>, const void*) const;
 

@@ -6,6 +6,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/loops/row_segments.h"
 #include "tessera/ops/operator.h"
 #include "tessera/tensor/tblob.h"
 
@@ -73,10 +74,21 @@ class RowCall {
   template <typename T, typename Body>
   void Run(index_t cost, const Body& body, index_t unit = 1) const {
     RunRows<T>(
-        cost, unit,
-        [](const void* context, index_t row, const T* const* in, T* const* out) {
-          (*static_cast<const Body*>(context))(row, in, out);
-        },
+        cost, unit, /*takes_segments=*/false,
+        [](const void* context, index_t row, const RowSegments&, const T* const* in,
+           T* const* out) { (*static_cast<const Body*>(context))(row, in, out); },
+        &body);
+  }
+
+  /// Calls body(row, segments, in, out) for each row, as Run does. Element i of segment s of the
+  /// row is in[k][s * segments.stride + i], and likewise in `out`: rows are used where they lie if
+  /// their segments are long, all arrays are of T, and outputs are overwritten.
+  template <typename T, typename Body>
+  void RunSegments(index_t cost, const Body& body) const {
+    RunRows<T>(
+        cost, /*unit=*/1, /*takes_segments=*/true,
+        [](const void* context, index_t row, const RowSegments& segments, const T* const* in,
+           T* const* out) { (*static_cast<const Body*>(context))(row, segments, in, out); },
         &body);
   }
 
@@ -112,7 +124,8 @@ class RowCall {
     OpReqType req;
   };
   template <typename T>
-  using RowBody = void (*)(const void* context, index_t row, const T* const* in, T* const* out);
+  using RowBody = void (*)(const void* context, index_t row, const RowSegments& segments,
+                           const T* const* in, T* const* out);
   template <typename T>
   using TileBody = void (*)(const void* context, index_t width, index_t distance,
                             const T* const* in, T* const* out);
@@ -122,7 +135,8 @@ class RowCall {
   class Tiles;
 
   template <typename T>
-  void RunRows(index_t cost, index_t unit, RowBody<T> body, const void* context) const;
+  void RunRows(index_t cost, index_t unit, bool takes_segments, RowBody<T> body,
+               const void* context) const;
   template <typename T>
   void RunTilesOf(index_t cost, TileBody<T> body, const void* context) const;
 

@@ -10,6 +10,7 @@
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
+#include "tessera/ops/loops/row_segments.h"
 #include "tessera/tensor/device/runs_avx2.h"
 
 /// Loops over the elements of a row, of which the compiler makes vectors. Included by files that
@@ -40,6 +41,24 @@ void ForEach(index_t n, Body body) {
 #pragma GCC ivdep
     for (index_t i = 0; i < n; ++i) body(i);
   });
+}
+
+/// Calls function(i) of the elements that follow element `base`.
+template <typename Function>
+struct FromElement {
+  Function function;
+  index_t base;
+
+  TESSERA_LOOP_BODY auto operator()(index_t i) const { return function(base + i); }
+};
+
+/// Calls body(i) for the number i of each element of a row. Iterations must be independent of each
+/// other.
+template <typename Body>
+void ForEach(const RowSegments& row, Body body) {
+  for (index_t s = 0; s < row.count; ++s) {
+    ForEach(row.run, FromElement<Body>{body, s * row.stride});
+  }
 }
 
 /// The number of partial results of a reduction over a row. A loop over so many elements is too
@@ -94,10 +113,22 @@ auto SumsOf(index_t n, Value... value) {
   });
 }
 
-/// Returns the sum of value(i); see SumsOf.
-template <typename T, typename Value>
-auto SumOf(index_t n, Value value) {
-  return SumsOf<T>(n, value)[0];
+/// Returns the sums of value(i) for the number i of each element of a row, made of the sums over
+/// its segments.
+template <typename T, typename... Value>
+auto SumsOf(const RowSegments& row, Value... value) {
+  std::array<std::common_type_t<T, double>, sizeof...(Value)> totals{};
+  for (index_t s = 0; s < row.count; ++s) {
+    const auto sums = SumsOf<T>(row.run, FromElement<Value>{value, s * row.stride}...);
+    for (size_t j = 0; j < sums.size(); ++j) totals[j] += sums[j];
+  }
+  return totals;
+}
+
+/// Returns the sum of value(i); see SumsOf. A row is its length or its segments.
+template <typename T, typename Row, typename Value>
+auto SumOf(const Row& row, Value value) {
+  return SumsOf<T>(row, value)[0];
 }
 
 /// The type of which the squares of finite T neither overflow nor underflow.
@@ -108,14 +139,15 @@ using SquaresOf = std::conditional_t<std::is_same_v<T, float>, double, long doub
 template <typename T>
 constexpr T kLeastSumOfSquares = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
 
-/// Returns the sum of the squares of value(i, one) over [0, n), where one is 1 of the type to
+/// Returns the sum of the squares of value(i, one) over a row, where one is 1 of the type to
 /// compute in. That is T, or SquaresOf<T> if the sum overflows T, or if the sum plus `summand`, to
 /// which the caller adds it, is below kLeastSumOfSquares<T>.
-template <typename T, typename Value>
-SquaresOf<T> SumOfSquares(index_t n, double summand, Value value) {
+template <typename T, typename Row, typename Value>
+SquaresOf<T> SumOfSquares(const Row& row, double summand, Value value) {
   const auto sum_in = [=](auto one) {
     using In = decltype(one);
-    return SumOf<In>(n, [=](index_t i) TESSERA_LOOP_BODY { return value(i, one) * value(i, one); });
+    return SumOf<In>(row,
+                     [=](index_t i) TESSERA_LOOP_BODY { return value(i, one) * value(i, one); });
   };
   const double sum = sum_in(T(1));
   if (std::isfinite(sum) && sum + summand >= double{kLeastSumOfSquares<T>}) return sum;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "tessera/ops/loops/row_segments.h"
+
 namespace tessera::ops_internal {
 namespace {
 
@@ -46,6 +48,28 @@ TYPED_TEST(RowLoopTest, SumsOfIntegersAreExact) {
         [=](index_t i) TESSERA_LOOP_BODY { return x[i]; });
     EXPECT_EQ(both[0], squares) << n;
     EXPECT_EQ(both[1], sum) << n;
+  }
+}
+
+TYPED_TEST(RowLoopTest, SegmentsOfARowAreAllThatIsReadAndWritten) {
+  using T = TypeParam;
+  for (const RowSegments row : {RowSegments{3, 33, 40}, RowSegments{1, 100, 0},
+                                RowSegments{4, 1, 7}, RowSegments{2, 0, 5}}) {
+    std::vector<T> elements(150, T(1000)), expected(150, T(-1)), out = expected;
+    double sum = 0;
+    for (index_t s = 0; s < row.count; ++s) {
+      for (index_t i = 0; i < row.run; ++i) {
+        const auto k = static_cast<size_t>(s * row.stride + i);
+        elements[k] = static_cast<T>(k % 19);
+        expected[k] = elements[k] + 1;
+        sum += static_cast<double>(elements[k]);
+      }
+    }
+    const T* const x = elements.data();
+    T* const y = out.data();
+    EXPECT_EQ(SumOf<T>(row, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }), sum);
+    ForEach(row, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] + 1; });
+    EXPECT_EQ(out, expected);
   }
 }
 

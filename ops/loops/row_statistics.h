@@ -16,23 +16,27 @@ inline double MovedAverage(double average, double momentum, double value) {
   return average * momentum + value * (1 - momentum);
 }
 
-/// Returns the mean of a row, also if its sum overflows T.
-template <typename T>
-double MeanOf(const T* x, index_t n) {
+inline index_t LengthOf(index_t n) { return n; }
+inline index_t LengthOf(const RowSegments& row) { return row.Length(); }
+
+/// Returns the mean of a row, also if its sum overflows T. A row is its length or its segments.
+template <typename T, typename Row>
+double MeanOf(const T* x, const Row& row) {
+  const index_t n = LengthOf(row);
   const double count = static_cast<double>(n > 0 ? n : 1);
-  const double mean = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) / count;
+  const double mean = SumOf<T>(row, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) / count;
   if (std::isfinite(mean)) return mean;
   using Wide = SquaresOf<T>;
   const Wide sum =
-      SumOf<Wide>(n, [=](index_t i) TESSERA_LOOP_BODY { return static_cast<Wide>(x[i]); });
+      SumOf<Wide>(row, [=](index_t i) TESSERA_LOOP_BODY { return static_cast<Wide>(x[i]); });
   return static_cast<double>(sum / static_cast<Wide>(count));
 }
 
 /// Returns the sum of the squares of the distances of a row's elements from `center`; see
 /// SumOfSquares.
-template <typename T>
-SquaresOf<T> SquaredDistances(const T* x, T center, index_t n, double summand) {
-  return SumOfSquares<T>(n, summand, [=](index_t i, auto one) TESSERA_LOOP_BODY {
+template <typename T, typename Row>
+SquaresOf<T> SquaredDistances(const T* x, T center, const Row& row, double summand) {
+  return SumOfSquares<T>(row, summand, [=](index_t i, auto one) TESSERA_LOOP_BODY {
     using In = decltype(one);
     return static_cast<In>(x[i]) - static_cast<In>(center);
   });

@@ -27,6 +27,7 @@
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/loops/row_segments.h"
 #include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/norm/batch_norm_parameters.h"
 #include "tessera/ops/norm/norm_gradient.h"
@@ -227,34 +228,35 @@ class BatchNormOperator final : public Operator {
       call.Read(out_grad[kOut]).Read(in_data[kData]);
       if (Parameters::kRectifies) call.Read(out_data[kOut]);
       call.Write(in_grad[kData], req[kData])
-          .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
-            const T* const head = in[0];
-            const T* const x = in[1];
-            [[maybe_unused]] const T* const y = Parameters::kRectifies ? in[2] : nullptr;
-            T* const dx = out[0];
-            const auto g = [=](index_t i) TESSERA_LOOP_BODY {
-              if constexpr (Parameters::kRectifies) return y[i] > T(0) ? head[i] : T(0);
-              return head[i];
-            };
-            const T center = mean[c];
-            const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
-            const auto [sum, dot] = SumsOf<T>(n, g, [=](index_t i) TESSERA_LOOP_BODY {
-              return g(i) * ((x[i] - center) * invstd);
-            });
-            const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
-            if (of_batch && n > 0) {
-              const double count = static_cast<double>(n);
-              const T shift = static_cast<T>(sum / count);
-              const T slope = static_cast<T>(dot / count) * invstd;
-              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
-                dx[i] = factor * (g(i) - shift - (x[i] - center) * slope);
+          .template RunSegments<T>(
+              1, [&](index_t c, const RowSegments& row, const T* const* in, T* const* out) {
+                const T* const head = in[0];
+                const T* const x = in[1];
+                [[maybe_unused]] const T* const y = Parameters::kRectifies ? in[2] : nullptr;
+                T* const dx = out[0];
+                const auto g = [=](index_t i) TESSERA_LOOP_BODY {
+                  if constexpr (Parameters::kRectifies) return y[i] > T(0) ? head[i] : T(0);
+                  return head[i];
+                };
+                const T center = mean[c];
+                const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
+                const auto [sum, dot] = SumsOf<T>(row, g, [=](index_t i) TESSERA_LOOP_BODY {
+                  return g(i) * ((x[i] - center) * invstd);
+                });
+                const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
+                if (of_batch && n > 0) {
+                  const double count = static_cast<double>(n);
+                  const T shift = static_cast<T>(sum / count);
+                  const T slope = static_cast<T>(dot / count) * invstd;
+                  ForEach(row, [=](index_t i) TESSERA_LOOP_BODY {
+                    dx[i] = factor * (g(i) - shift - (x[i] - center) * slope);
+                  });
+                } else {
+                  ForEach(row, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g(i); });
+                }
+                gamma_grad.Set(c, param_.fix_gamma ? 0 : dot);
+                beta_grad.Set(c, sum);
               });
-            } else {
-              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g(i); });
-            }
-            gamma_grad.Set(c, param_.fix_gamma ? 0 : dot);
-            beta_grad.Set(c, sum);
-          });
     });
   }
 
@@ -286,13 +288,14 @@ class BatchNormOperator final : public Operator {
     RowCall(rows)
         .Read(in_data[kData])
         .Write(out_data[kOut], req[kOut])
-        .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
+        .template RunSegments<T>(1, [&](index_t c, const RowSegments& row, const T* const* in,
+                                        T* const* out) {
           const T* const x = in[0];
           T* const y = out[0];
-          const double mean = MeanOf(x, n), count = static_cast<double>(n > 0 ? n : 1);
+          const double mean = MeanOf(x, row), count = static_cast<double>(n > 0 ? n : 1);
           const T center = static_cast<T>(mean);
           const SquaresOf<T> wide_var =
-              SquaredDistances(x, center, n, count * static_cast<double>(param_.eps)) / count;
+              SquaredDistances(x, center, row, count * static_cast<double>(param_.eps)) / count;
           const double var = static_cast<double>(wide_var);
           if (n > 0) {
             moving_mean.Set(c, MovedAverage(static_cast<double>(moving_mean[c]), momentum, mean));
@@ -301,8 +304,9 @@ class BatchNormOperator final : public Operator {
           const T invstd = Inverse<T>(wide_var);
           const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
           const T shift = beta[c];
-          ForEach(n, [=](index_t i)
-                         TESSERA_LOOP_BODY { y[i] = Activated((x[i] - center) * scale + shift); });
+          ForEach(row, [=](index_t i) TESSERA_LOOP_BODY {
+            y[i] = Activated((x[i] - center) * scale + shift);
+          });
           out_mean.Set(c, mean);
           out_var.Set(c, Parameters::kShowsInverse ? static_cast<double>(invstd) : var);
         });

@@ -127,6 +127,7 @@ OperatorRow Row(const std::string& name, const Variant& variant) {
   };
   const ParameterMap scaled = {{"fix_gamma", "False"}};
   add("image", scaled, {3, 4, 3, 5}, 4);
+  add("long_segments", scaled, {2, 3, 11, 12}, 3);
   add("matrix", scaled, {6, 4}, 4);
   add("fixed_gamma", {}, {3, 2, 5}, 2);
   add("one_sample", scaled, {1, 3, 7}, 3);
