@@ -8,12 +8,14 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/move.h"
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
 namespace {
 
 using base_internal::At;
+using tensor_internal::Stores;
 
 // The positions that are read at a time.
 constexpr index_t kBlock = 256;
@@ -37,33 +39,36 @@ void AddAs(const void* from, DType dtype, index_t n, void* to) {
   }
 }
 
-/// Copies runs of a size that is known when it is compiled, or else of any size.
+/// Copies runs of a size that is known when it is compiled, or else of any size, as `stores` says.
 template <size_t kBytes>
 struct CopyRun {
-  explicit CopyRun(index_t) {}
+  CopyRun(index_t, Stores) {}
   void operator()(const char* from, char* to) const { std::memcpy(to, from, kBytes); }
 };
 template <>
 struct CopyRun<0> {
-  explicit CopyRun(index_t size) : bytes(static_cast<size_t>(size)) {}
-  void operator()(const char* from, char* to) const { std::memcpy(to, from, bytes); }
-  size_t bytes;
+  CopyRun(index_t size, Stores how) : bytes(size), stores(how) {}
+  void operator()(const char* from, char* to) const {
+    tensor_internal::CopyBytes(from, to, bytes, stores);
+  }
+  index_t bytes;
+  Stores stores;
 };
 
 /// Calls function(CopyRun of `bytes` bytes).
 template <typename Function>
-void WithCopyRun(index_t bytes, const Function& function) {
+void WithCopyRun(index_t bytes, Stores stores, const Function& function) {
   switch (bytes) {
     case 1:
-      return function(CopyRun<1>(bytes));
+      return function(CopyRun<1>(bytes, stores));
     case 2:
-      return function(CopyRun<2>(bytes));
+      return function(CopyRun<2>(bytes, stores));
     case 4:
-      return function(CopyRun<4>(bytes));
+      return function(CopyRun<4>(bytes, stores));
     case 8:
-      return function(CopyRun<8>(bytes));
+      return function(CopyRun<8>(bytes, stores));
     default:
-      return function(CopyRun<0>(bytes));
+      return function(CopyRun<0>(bytes, stores));
   }
 }
 
@@ -285,7 +290,10 @@ void GatherRows(const Positions& positions, const RowTables& tables, const TBlob
   const DType dtype = out.type_flag_;
   const index_t row_bytes = tables.width * DTypeSizeBytes(dtype), count = positions.count();
   const SharedPositions shared(positions, tables.outer);
-  WithCopyRun(row_bytes, [&](const auto& copy) {
+  const index_t size_bytes = tables.outer * count * row_bytes;
+  const Stores stores =
+      req == kAddTo ? Stores::kCached : tensor_internal::StoresFor(size_bytes, size_bytes);
+  WithCopyRun(row_bytes, stores, [&](const auto& copy) {
     ParallelFor(tables.outer * count, StepsPerTask(tables.width), [&](index_t begin, index_t end) {
       InBlocks(shared, count, begin, end,
                [&](index_t o, index_t first, index_t n, const int64_t* rows) {
@@ -300,6 +308,7 @@ void GatherRows(const Positions& positions, const RowTables& tables, const TBlob
                    }
                  }
                });
+      tensor_internal::FinishStores(stores);
     });
   });
 }
@@ -338,7 +347,7 @@ void ScatterRows(const Positions& positions, const RowTables& tables, const TBlo
                [&](index_t, index_t first, index_t n, const int64_t* rows) {
                  const char* row = Element(from, o * count + first, row_bytes) + column * size;
                  char* const table = MutableElement(to, o * tables.rows, row_bytes) + column * size;
-                 WithCopyRun(bytes, [&](const auto& copy) {
+                 WithCopyRun(bytes, Stores::kCached, [&](const auto& copy) {
                    for (index_t i = 0; i < n; ++i, row += row_bytes) {
                      copy(row, table + rows[i] * row_bytes);
                    }
@@ -353,7 +362,7 @@ void PickElements(const Positions& positions, const RowTables& tables, const TBl
   if (req == kNullOp) return;
   const DType dtype = out.type_flag_;
   const index_t size = DTypeSizeBytes(dtype);
-  WithCopyRun(size, [&](const auto& copy) {
+  WithCopyRun(size, Stores::kCached, [&](const auto& copy) {
     ParallelFor(positions.count(), StepsPerTask(1), [&](index_t begin, index_t end) {
       ForEachPicked(positions, tables, begin, end, [&](index_t i, index_t element) {
         const char* const from = Element(in, element, size);
@@ -372,7 +381,7 @@ void PutElements(const Positions& positions, const RowTables& tables, const TBlo
                  const TBlob& to, bool add) {
   const DType dtype = to.type_flag_;
   const index_t size = DTypeSizeBytes(dtype);
-  WithCopyRun(size, [&](const auto& copy) {
+  WithCopyRun(size, Stores::kCached, [&](const auto& copy) {
     ParallelFor(positions.count(), StepsPerTask(1), [&](index_t begin, index_t end) {
       ForEachPicked(positions, tables, begin, end, [&](index_t i, index_t element) {
         if (element < 0) return;

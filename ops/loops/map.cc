@@ -152,19 +152,19 @@ class CpuMap {
   /// Returns how an output of elements of T is written.
   static Stores StoresOf(const MapArguments& arguments) {
     const index_t size = arguments.Size();
-    index_t size_bytes = size * index_t{sizeof(T)};
+    index_t read_bytes = 0;
     for (int i = 0; i < arguments.num_operands; ++i) {
       const MapOperand& operand = arguments.operands[At(i)];
       // Lines that have been read are in the cache.
       if (operand.data == arguments.out) return Stores::kCached;
-      if (IsDense(arguments, operand)) size_bytes += size * DTypeSizeBytes(operand.dtype);
+      if (IsDense(arguments, operand)) read_bytes += size * DTypeSizeBytes(operand.dtype);
     }
-    return tensor_internal::StoresFor(size_bytes);
+    return tensor_internal::StoresFor(size * index_t{sizeof(T)}, read_bytes);
   }
 
   /// Computes n elements from `first` on, by way of `block` if that is needed.
   void Compute(const T* const* in, index_t first, index_t n, T* block) const {
-    if (stores_ == Stores::kStreaming) {
+    if (stores_ == Stores::kStreamed) {
       row_(in, block, n);
       tensor_internal::CopyBytes(block, out_.Out(first, nullptr), n * index_t{sizeof(T)}, stores_);
     } else {

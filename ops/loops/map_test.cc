@@ -123,8 +123,8 @@ TEST(MapTest, BroadcastsOfLongRowsGiveTheSameInTheCachesAndPastThem) {
   };
   std::mt19937 random(46);
   tbb::task_arena arena(4);
-  for (const int64_t bound : {int64_t{1}, int64_t{1} << 50}) {
-    tensor_internal::streaming_bytes.store(bound);
+  for (const int64_t bound : {int64_t{1}, tensor_internal::kStreamedBytes}) {
+    tensor_internal::least_streamed_bytes.store(bound);
     for (const auto& shapes : cases) {
       for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt32}) {
         Array condition(shapes[1], dtype, &random), a(shapes[2], dtype, &random),
@@ -161,7 +161,6 @@ TEST(MapTest, BroadcastsOfLongRowsGiveTheSameInTheCachesAndPastThem) {
       }
     }
   }
-  tensor_internal::streaming_bytes.store(0);
 }
 
 TEST(MapTest, NumbersAreOperands) {

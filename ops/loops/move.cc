@@ -23,8 +23,6 @@ using tensor_internal::Stores;
 constexpr index_t kBlock = 8192;
 // A transposed block is copied in tiles of so many bytes on each side, a cache line.
 constexpr index_t kLineBytes = 64;
-// Shorter rows have too few whole lines to be written past the caches.
-constexpr index_t kLeastStreamedBytes = 256;
 
 /// Elements of a size, at any address.
 template <size_t kSize>
@@ -81,8 +79,7 @@ using BlockFunction = void (*)(const Block& block);
 template <size_t kSize>
 void CopyRuns(const Block& b) {
   const index_t bytes = b.inner.extent * static_cast<index_t>(kSize);
-  const Stores stores = bytes < kLeastStreamedBytes ? Stores::kCached : b.stores;
-  tensor_internal::CopyRows(b.in, b.outer.in, b.out, b.outer.out, b.outer.extent, bytes, stores);
+  tensor_internal::CopyRows(b.in, b.outer.in, b.out, b.outer.out, b.outer.extent, bytes, b.stores);
 }
 
 /// Rows that repeat one element.
@@ -182,9 +179,6 @@ void Transpose(const Block& b) {
   using T = typename Bits<kSize>::type;
   constexpr index_t kSide = std::max<index_t>(kLineBytes / static_cast<index_t>(kSize), 16);
   constexpr index_t kBytes = static_cast<index_t>(kSize);
-  const bool has_whole_lines =
-      (reinterpret_cast<uintptr_t>(b.out) | static_cast<uintptr_t>(b.outer.out)) % kLineBytes == 0;
-  const bool streams = b.stores == Stores::kStreaming && has_whole_lines;
   T tile[kSide][kSide];
   for (index_t j = 0; j < b.inner.extent; j += kSide) {
     const index_t columns = std::min(kSide, b.inner.extent - j);
@@ -194,7 +188,7 @@ void Transpose(const Block& b) {
       char* const out = b.out + i * b.outer.out + j * kBytes;
       if (rows == kSide && columns == kSide) {
         TransposeTile<T, kSide>(in, b.inner.in, tile);
-        if (streams) {
+        if (b.stores == Stores::kStreamed) {
           tensor_internal::CopyRows(reinterpret_cast<const char*>(tile), sizeof(tile[0]), out,
                                     b.outer.out, kSide, sizeof(tile[0]), b.stores);
           continue;
@@ -462,7 +456,8 @@ void Move(const StridedView& from, const StridedView& to, OpReqType req, const O
     return;
   }
   if (a.add) return BlockedMove(a, Stores::kCached).Run();
-  const Stores stores = tensor_internal::StoresFor(2 * size * a.element_size);
+  const index_t size_bytes = size * a.element_size;
+  const Stores stores = tensor_internal::StoresFor(size_bytes, size_bytes);
   JoinShortRow(&a);
   BlockedMove(a, stores).Run();
 }

@@ -146,7 +146,7 @@ TEST(MoveTest, LargeCopiesAreSharedByThreads) {
 }
 
 TEST(MoveTest, OutputsPastTheCachesAreTheSame) {
-  tensor_internal::streaming_bytes.store(1);
+  tensor_internal::least_streamed_bytes.store(1);
   tbb::task_arena arena(4);
   arena.execute([] {
     for (const index_t begin : {0, 1, 5, 16}) {
@@ -168,7 +168,7 @@ TEST(MoveTest, OutputsPastTheCachesAreTheSame) {
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out.begin() + begin)) << m;
     }
   });
-  tensor_internal::streaming_bytes.store(0);
+  tensor_internal::least_streamed_bytes.store(tensor_internal::kStreamedBytes);
 }
 
 TEST(MoveTest, SumsWrapAroundAndBoolIsOr) {

@@ -4,11 +4,10 @@
 #include <emmintrin.h>
 #endif
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 
-#include "tessera/base/environment.h"
 #include "tessera/tensor/device/runs_avx2.h"
 
 namespace tessera::tensor_internal {
@@ -82,7 +81,6 @@ void CopyCached(const char* from, int64_t from_stride, char* to, int64_t to_stri
 /// Writes the lines that lie in the output completely past the caches, and its ends into them.
 void StreamRow(const char* from, char* to, int64_t n) {
   const int64_t to_line = -static_cast<int64_t>(reinterpret_cast<uintptr_t>(to)) & (kLineBytes - 1);
-  if (n < to_line + kLineBytes) return CopyCached(from, 0, to, 0, 1, n);
   std::memcpy(to, from, static_cast<size_t>(to_line));
   int64_t i = to_line;
   for (; i + kLineBytes <= n; i += kLineBytes) {
@@ -99,23 +97,15 @@ void StreamRow(const char* from, char* to, int64_t n) {
 }
 #endif
 
-/// Returns the size of the third-level cache that a processor of the machine uses, or a usual size
-/// if the system does not tell. (sysconf gives the sum of all such caches of an AMD processor.)
-int64_t LastLevelCacheBytes() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
-  int64_t size = 0;
-  char unit = 0;
-  if (!(file >> size >> unit) || size <= 0) return int64_t{32} << 20;
-  return size << (unit == 'M' ? 20 : 10);
-}
-
 }  // namespace
 
-int64_t ReadStreamingBytes() {
-  const int64_t bytes =
-      EnvironmentInt("TESSERA_STREAMING_BYTES", LastLevelCacheBytes(), 1, int64_t{1} << 60);
-  streaming_bytes.store(bytes, std::memory_order_relaxed);
-  return bytes;
+std::atomic<int64_t> least_streamed_bytes{kStreamedBytes};
+
+Stores StoresFor(int64_t result_bytes, int64_t read_bytes) {
+  const bool exceeds_caches =
+      result_bytes + read_bytes >= least_streamed_bytes.load(std::memory_order_relaxed) ||
+      result_bytes >= kStreamedResultBytes;
+  return exceeds_caches ? Stores::kStreamed : Stores::kCached;
 }
 
 void CopyBytes(const void* from, void* to, int64_t size_bytes, Stores stores) {
@@ -125,7 +115,10 @@ void CopyBytes(const void* from, void* to, int64_t size_bytes, Stores stores) {
 void CopyRows(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t rows,
               int64_t size_bytes, Stores stores) {
 #if defined(__SSE2__)
-  if (stores == Stores::kStreaming) {
+  const auto address = reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(to_stride) |
+                       static_cast<uintptr_t>(size_bytes);
+  const bool has_whole_lines = address % kLineBytes == 0;
+  if (stores == Stores::kStreamed && (has_whole_lines || size_bytes >= kStreamedRowBytes)) {
     for (int64_t r = 0; r < rows; ++r) {
       StreamRow(from + r * from_stride, to + r * to_stride, size_bytes);
     }
@@ -139,7 +132,7 @@ void CopyRows(const char* from, int64_t from_stride, char* to, int64_t to_stride
 
 void FinishStores(Stores stores) {
 #if defined(__SSE2__)
-  if (stores == Stores::kStreaming) _mm_sfence();
+  if (stores == Stores::kStreamed) _mm_sfence();
 #else
   static_cast<void>(stores);
 #endif

@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
-#include <string>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tessera/base/error.h"
 
 namespace tessera::tensor_internal {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr char kGuard = 99;
 
@@ -34,7 +28,7 @@ TEST(CopyBytesTest, CopiesEverySizeBetweenAllAddressesAndNothingElse) {
   for (const int64_t middle : {512, 640, 2048, 4096}) {
     for (int64_t size = middle - 2; size <= middle + 2; ++size) sizes.push_back(size);
   }
-  for (const Stores stores : {Stores::kCached, Stores::kStreaming}) {
+  for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
     for (const int64_t size : sizes) {
       for (const int64_t begin : {0, 1, 15, 16, 31, 33, 63}) {
         const int64_t from = begin * 5 % 64;
@@ -52,8 +46,21 @@ TEST(CopyBytesTest, CopiesEverySizeBetweenAllAddressesAndNothingElse) {
   }
 }
 
+TEST(CopyBytesTest, StreamsRowsOfWholeLines) {
+  const std::vector<char> in = Bytes(1024);
+  alignas(64) char out[1280];
+  std::fill(std::begin(out), std::end(out), kGuard);
+  CopyRows(in.data() + 5, 200, out + 64, 256, 4, 128, Stores::kStreamed);
+  FinishStores(Stores::kStreamed);
+  for (int64_t i = 0; i < 1280; ++i) {
+    const int64_t r = (i - 64) / 256, k = (i - 64) % 256;
+    const bool is_inside = i >= 64 && k < 128 && r < 4;
+    ASSERT_EQ(out[i], is_inside ? in[static_cast<size_t>(5 + r * 200 + k)] : kGuard) << i;
+  }
+}
+
 TEST(CopyBytesTest, CopiesRowsInEitherDirection) {
-  for (const Stores stores : {Stores::kCached, Stores::kStreaming}) {
+  for (const Stores stores : {Stores::kCached, Stores::kStreamed}) {
     for (const int64_t size : {3, 64, 100, 700}) {
       const std::vector<char> in = Bytes(5 * 800);
       std::vector<char> out(7 * 800, kGuard), expected = out;
@@ -71,27 +78,12 @@ TEST(CopyBytesTest, CopiesRowsInEitherDirection) {
   }
 }
 
-// One test, because the setting is read once in a process.
-TEST(CopyBytesTest, LoopsThatExceedTheSettingStream) {
-  constexpr const char* kName = "TESSERA_STREAMING_BYTES";
-  for (const char* bad : {"0", "2000000000000000000", "many"}) {
-    setenv(kName, bad, 1);
-    try {
-      StoresFor(1);
-      ADD_FAILURE() << bad << " was taken";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(std::string(kName) + "=\"" + bad + "\""));
-    }
-  }
-  setenv(kName, "", 1);  // the machine's cache
-  EXPECT_EQ(StoresFor(1000), Stores::kCached);
-  EXPECT_EQ(StoresFor(int64_t{1} << 50), Stores::kStreaming);
-  streaming_bytes.store(0);
-  setenv(kName, "4096", 1);
-  EXPECT_EQ(StoresFor(4095), Stores::kCached);
-  EXPECT_EQ(StoresFor(4096), Stores::kStreaming);
-  setenv(kName, "1", 1);
-  EXPECT_EQ(StoresFor(4095), Stores::kCached);  // read once
+TEST(CopyBytesTest, ResultsThatExceedTheCachesAreStreamed) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  EXPECT_EQ(StoresFor(15 * kMiB, 30 * kMiB), Stores::kCached);
+  EXPECT_EQ(StoresFor(16 * kMiB, 32 * kMiB), Stores::kStreamed);
+  EXPECT_EQ(StoresFor(31 * kMiB, 0), Stores::kCached);
+  EXPECT_EQ(StoresFor(32 * kMiB, 0), Stores::kStreamed);
 }
 
 }  // namespace

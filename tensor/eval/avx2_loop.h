@@ -4,6 +4,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/functors/reducers.h"
 #include "tessera/tensor/packet/avx2_packet.h"
@@ -48,11 +49,8 @@ constexpr bool FitsAvx2Packets() {
   return kHasAvx2PacketsOf<T> && HasAvx2Packet<E>() && HasAvx2PacketOf<typename Saver::OPType, T>();
 }
 
-/// The place where a loop's results go.
-enum class Stores {
-  kCached,    ///< into the caches
-  kStreamed,  ///< past the caches, from a multiple of 32 bytes on; only by sv::saveto
-};
+/// With kStreamed, results go past the caches from a multiple of 32 bytes on; only by sv::saveto.
+using tensor_internal::Stores;
 
 /// Evaluates elements of row y from `begin` on, two AVX2 packets at a time as long as two fit
 /// before `end`. An E without other packets takes a last one alone. `row` is the address of the

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tessera/base/device.h"
+#include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/eval/avx2_loop.h"
 #include "tessera/tensor/eval/span.h"
@@ -251,29 +252,21 @@ inline constexpr index_t kTensorsRead = kIsTensor<E> ? 1 : kTensorsRead<OperandT
 template <typename... E>
 inline constexpr index_t kTensorsRead<std::tuple<E...>> = (index_t{0} + ... + kTensorsRead<E>);
 
-/// Sizes in bytes from which a result is streamed, which means written past the caches.
-/// kStreamedBytes is for the result and what it is computed from: half as much again as a large
-/// last-level cache has. kStreamedResultBytes is for the result alone. A sum a + b of 20 to 32 MiB
-/// then takes 0.8 to 0.9 of the time, also with a loop that reads the result afterwards.
-/// kStreamedRowBytes is for each row: too much of a short row lies in the cache lines where two
-/// rows meet.
-inline constexpr index_t kStreamedBytes = index_t{48} << 20;
-inline constexpr index_t kStreamedResultBytes = index_t{32} << 20;
-inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
-
-/// Selects whether a result is streamed, which is so if it cannot stay in the caches anyway. Each
-/// element is then written to memory without being read from there first, and nothing else is
-/// evicted from the caches. A result is not streamed if the expression reads the destination, which
-/// brings its cache lines into the caches anyway.
+/// Selects whether a result is streamed, which is so if it cannot stay in the caches anyway, by the
+/// bounds of copy_bytes.h. Each element is then written to memory without being read from there
+/// first, and nothing else is evicted from the caches. A result is not streamed if the expression
+/// reads the destination, which brings its cache lines into the caches anyway.
 template <typename Saver, int N, typename T, typename E>
 Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]] const E& e,
                   [[maybe_unused]] const LoopPlan& plan) {
   if constexpr (HasAvx2Loop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
     constexpr index_t kElementBytes = sizeof(T);
-    constexpr index_t kLeast =
-        std::min(kStreamedResultBytes, kStreamedBytes / (1 + kTensorsRead<E>)) / kElementBytes;
-    if (plan.rows * plan.columns > kLeast && plan.columns >= kStreamedRowBytes / kElementBytes &&
-        RunsAvx2() && !ReadsAnywhere(e, PlaceOf(dst))) {
+    constexpr index_t kLeast = std::min(tensor_internal::kStreamedResultBytes,
+                                        tensor_internal::kStreamedBytes / (1 + kTensorsRead<E>)) /
+                               kElementBytes;
+    if (plan.rows * plan.columns > kLeast &&
+        plan.columns >= tensor_internal::kStreamedRowBytes / kElementBytes && RunsAvx2() &&
+        !ReadsAnywhere(e, PlaceOf(dst))) {
       return Stores::kStreamed;
     }
   }
