@@ -49,8 +49,11 @@ __attribute__((always_inline)) inline void CopyLongRow(const char* from, char* t
     CopyVector(from + i + kVectorBytes, to + i + kVectorBytes);
     i += 2 * kVectorBytes;
   }
-  if (n - i >= kVectorBytes) CopyVector(from + i, to + i);
-  CopyVector(from + n - kVectorBytes, to + n - kVectorBytes);
+  if (n - i >= kVectorBytes) {
+    CopyVector(from + i, to + i);
+    i += kVectorBytes;
+  }
+  if (i < n) CopyVector(from + n - kVectorBytes, to + n - kVectorBytes);
 }
 
 __attribute__((always_inline)) inline void CopyLongRows(const char* from, int64_t from_stride,
