@@ -24,6 +24,8 @@ constexpr int kPiecesPerBlock = 32;
 constexpr index_t kPart = kPiece * kPiecesPerBlock;
 // The rows whose sums are combined before they go into those of a block.
 constexpr index_t kRowsPerPiece = 64;
+// The elements of short rows that are accumulated side by side.
+constexpr index_t kShortRows = 256;
 // Parts of fewer rows would take as long to combine.
 constexpr index_t kLeastRows = 16;
 
@@ -216,24 +218,37 @@ class CpuReduction {
     return std::clamp<index_t>(most, 1, 64);
   }
 
+  /// Returns the number of rows of n columns that are accumulated side by side, as one row: several
+  /// if they are short and adjacent.
+  index_t RowsTogether(index_t n) const {
+    const bool are_adjacent = n == Width() && a_.reduced.strides[At(a_.reduced.count - 1)] == n;
+    return are_adjacent ? std::max<index_t>(1, kShortRows / n) : 1;
+  }
+
   /// Reduces rows [begin, end) of n columns from `column` on, of the row of outputs `row`.
   void AccumulateColumns(index_t row, index_t column, index_t n, index_t begin, index_t end,
                          T* totals) const {
     const index_t base = WalkOver(a_.kept, row, /*omitted=*/1).offset() + column;
+    const index_t together = RowsTogether(n), width = together * n;
+    const int last = a_.reduced.count - 1;
     StridedWalk<> walk = WalkOver(a_.reduced, begin);
     T buffer[kColumns], piece[kColumns], block[kColumns];
     std::fill_n(totals, n, rows_.identity);
-    std::fill_n(block, n, rows_.identity);
+    std::fill_n(block, width, rows_.identity);
     for (index_t pieces = 0; begin < end;) {
-      const index_t stop = std::min(end, begin + kRowsPerPiece);
-      std::fill_n(piece, n, rows_.identity);
-      for (; begin < stop; ++begin, walk.Next()) {
-        rows_.accumulate(piece, in_.Read(base + walk.offset(), n, buffer), n);
+      const index_t stop = std::min(end, begin + kRowsPerPiece * together);
+      std::fill_n(piece, width, rows_.identity);
+      while (begin < stop) {
+        const index_t left = a_.reduced.extents[At(last)] - walk.position(last);
+        const index_t count = std::min({together, stop - begin, left});
+        rows_.accumulate(piece, in_.Read(base + walk.offset(), count * n, buffer), count * n);
+        begin += count;
+        walk.Advance(count);
       }
-      rows_.merge(block, piece, n);
+      rows_.merge(block, piece, width);
       if (++pieces % kPiecesPerBlock == 0 || begin == end) {
-        rows_.merge(totals, block, n);
-        std::fill_n(block, n, rows_.identity);
+        for (index_t i = 0; i < width; i += n) rows_.merge(totals, block + i, n);
+        std::fill_n(block, width, rows_.identity);
       }
     }
   }

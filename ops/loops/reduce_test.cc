@@ -93,7 +93,10 @@ TEST(ReduceTest, RowsAndColumnsEndAnywhereInVectorsAndBlocks) {
   const ReduceFunction max = MakeReduceFunction<MaximumReducer>();
   std::mt19937 random(46);
   std::vector<TShape> shapes;
-  for (index_t n = 1; n <= 70; ++n) shapes.push_back({3, n});
+  for (index_t n = 1; n <= 70; ++n) {
+    shapes.push_back({3, n});
+    shapes.push_back({130 - n, n});
+  }
   for (const index_t n : {1023, 1024, 1025, 1056, 2047, 2048, 2049, 4097}) {
     shapes.push_back({3, n});
     shapes.push_back({70, n});
@@ -129,8 +132,8 @@ TEST(ReduceTest, BitsDoNotDependOnThreads) {
   const ReduceFunction sum = MakeReduceFunction<SumReducer>();
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
-  for (const TShape& shape :
-       {TShape{3, 400000}, TShape{100000, 7}, TShape{5, 30000, 3}, TShape{300, 2500}}) {
+  for (const TShape& shape : {TShape{3, 400000}, TShape{100000, 7}, TShape{5, 30000, 3},
+                              TShape{300, 2500}, TShape{50, 200, 9}}) {
     std::vector<double> values(static_cast<size_t>(shape.Size()));
     for (double& value : values) value = normal(random);
     Array in(shape, DType::kFloat32, values);

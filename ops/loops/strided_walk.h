@@ -63,6 +63,14 @@ class StridedWalk {
       dimension.position = 0;
     }
   }
+  /// Goes `steps` positions on. Requires: there is a dimension, and 1 <= steps <= the number of
+  /// positions that are left in the last one, this one included.
+  void Advance(index_t steps) {
+    Dimension& last = dimensions_[num_dims_ - 1];
+    last.position += steps - 1;
+    for (size_t i = 0; i < kLists; ++i) offsets_[i] += (steps - 1) * last.strides[i];
+    Next();
+  }
 
  private:
   struct Dimension {

@@ -112,6 +112,23 @@ TEST(StridedWalkTest, WalksInOrderFromAnyStart) {
   }
 }
 
+TEST(StridedWalkTest, AdvancesAsFarAsTheLastDimensionReaches) {
+  Dimensions dimensions;
+  dimensions.extents = {2, 3, 5};
+  dimensions.a = {7, -1, 3};
+  dimensions.b = {0, 1, 0};
+  for (index_t start = 0; start < 30; ++start) {
+    for (index_t steps = 1; steps <= 5 - start % 5; ++steps) {
+      StridedWalk<2> walk = dimensions.WalkFrom(start), expected = walk;
+      walk.Advance(steps);
+      for (index_t i = 0; i < steps; ++i) expected.Next();
+      EXPECT_EQ(walk.offset(0), expected.offset(0)) << start << ", " << steps;
+      EXPECT_EQ(walk.offset(1), expected.offset(1)) << start << ", " << steps;
+      for (int d = 0; d < 3; ++d) EXPECT_EQ(walk.position(d), expected.position(d));
+    }
+  }
+}
+
 TEST(StridedWalkTest, MergedDimensionsHaveTheSameOffsets) {
   std::mt19937 random(20261129);
   for (int round = 0; round < 2000; ++round) {
