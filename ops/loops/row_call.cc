@@ -139,7 +139,8 @@ class RowCall::Range {
  private:
   /// Returns whether rows are made of long segments that a body can use where they lie.
   bool HasLongSegmentsInPlace() const {
-    if (layout_.num_inner > 1 || layout_.run < kLongSegment) return false;
+    // Empty arrays have no address.
+    if (layout_.num_inner > 1 || layout_.run < kLongSegment || layout_.segments == 0) return false;
     for (int k = 0; k < call_.num_in_; ++k) {
       if (!RowReader<T>(call_.in_[At(k)].data, call_.in_[At(k)].dtype).is_direct()) return false;
     }

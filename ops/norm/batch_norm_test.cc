@@ -132,6 +132,7 @@ OperatorRow Row(const std::string& name, const Variant& variant) {
   add("fixed_gamma", {}, {3, 2, 5}, 2);
   add("one_sample", scaled, {1, 3, 7}, 3);
   add("batch_0", scaled, {0, 3, 2}, 3);
+  add("batch_0_of_long_segments", scaled, {0, 3, 150}, 3);
   add("global", {{"fix_gamma", "False"}, {"use_global_stats", "True"}}, {3, 4, 5}, 4);
   add("global_matrix", {{"use_global_stats", "True"}}, {5, 4}, 4);
   add("eps_and_momentum", {{"eps", "0.1"}, {"momentum", "0.25"}}, {4, 3, 2}, 3);
