@@ -10,7 +10,10 @@ namespace tessera::graph {
 
 /// The values that may use the same bytes, one after another.
 enum class MemorySharing {
-  kAll,              ///< all values: the gradient overwrites results of the forward steps
+  kAll,  ///< all values: the gradient overwrites results of the forward steps
+  /// All values. Those that forward steps write lie as with kWithinDirection; the others lie in
+  /// bytes that these no longer use, or else in arenas of their own.
+  kForwardFirst,
   kWithinDirection,  ///< forward values among each other, and gradient values likewise
   kNone,             ///< no values, and no step works in place
 };
@@ -24,8 +27,9 @@ enum class MemorySharing {
 struct MemoryPlan {
   /// A block of memory on one device.
   struct Arena {
-    int device = 0;          ///< the position in Program::devices
-    bool backward = false;   ///< whether it is for gradient steps alone (kWithinDirection)
+    int device = 0;  ///< the position in Program::devices
+    /// Whether it is for values of gradient steps alone (kForwardFirst, kWithinDirection).
+    bool backward = false;
     int64_t size_bytes = 0;  ///< at least the end of every value
   };
   static constexpr int64_t kAlignment = 64;  ///< of all offsets, in bytes
@@ -38,15 +42,20 @@ struct MemoryPlan {
   std::vector<std::vector<int>> previous;
   int inplace = 0;              ///< values written over an input
   int64_t unplanned_bytes = 0;  ///< the size with separate memory for each value
+  /// The largest sum of the values that are in use at one step, those written over each other being
+  /// one, for each device. No plan with the same values in place is smaller (see LivenessBound).
+  int64_t liveness_bytes = 0;
 
   /// Returns the size of all arenas.
   int64_t SizeBytes() const;
 };
 
-/// Plans by liveness, in the order of the steps. A value takes over the bytes of an input that dies
-/// in the same step if the operator allows it, else the best fitting free range, else new bytes at
-/// the end. Steps that write in place get the request kWriteInplace. Takes time linear in the
-/// program, except for the logarithm of ordered maps.
+/// Plans by liveness. A value is written over an input that dies in the same step if the operator
+/// allows it; the step then gets the request kWriteInplace. Values that are written over each other
+/// are one buffer, and PlaceBuffers finds the offsets of the buffers of each arena. Requests
+/// kWriteInplace of outputs that the program has from an earlier plan are forgotten.
+///
+/// Takes time n log n in the size of the program, and n² in the number of buffers up to 4,096.
 MemoryPlan PlanMemory(Program* program, MemorySharing sharing = MemorySharing::kAll);
 
 }  // namespace tessera::graph

@@ -252,8 +252,10 @@ TEST(MemoryPlanTest, SmallValuesShareTheBytesOfALargeOne) {
 TEST(MemoryPlanTest, RandomGraphsNeverLoseAValue) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 300; ++round) {
-    const auto sharing = static_cast<MemorySharing>(random() % 3);
-    ExpectEveryReadFindsItsValue(Plan(RandomGraph(&random, 20), kShapes, sharing));
+    const auto sharing = static_cast<MemorySharing>(random() % 4);
+    const Planned planned = Plan(RandomGraph(&random, 20), kShapes, sharing);
+    ExpectEveryReadFindsItsValue(planned);
+    EXPECT_GE(planned.plan.SizeBytes(), planned.plan.liveness_bytes);
     if (HasFailure()) FAIL() << "round " << round;
   }
 }
@@ -261,7 +263,7 @@ TEST(MemoryPlanTest, RandomGraphsNeverLoseAValue) {
 TEST(MemoryPlanTest, StepsWhoseBytesOverlapAreOrderedByVariables) {
   std::mt19937 random(20261127);
   for (int round = 0; round < 60; ++round) {
-    const auto sharing = round % 2 == 0 ? MemorySharing::kAll : MemorySharing::kWithinDirection;
+    const auto sharing = static_cast<MemorySharing>(round % 3);
     const Planned planned = Plan(RandomGraph(&random, 15), kShapes, sharing);
     ExpectOverlappingStepsAreOrdered(planned, {true, false, false, true, true, false});
     if (HasFailure()) FAIL() << "round " << round;
@@ -278,6 +280,63 @@ TEST(MemoryPlanTest, WithinDirectionsTheGradientKeepsForwardResults) {
     steps.insert(steps.end(), again.begin(), again.end());
     ExpectEveryReadFindsItsValue(planned);
     if (HasFailure()) FAIL() << "round " << round;
+  }
+}
+
+TEST(MemoryPlanTest, ForwardValuesLieAlikeWhateverTheGradientUses) {
+  std::mt19937 random(11);
+  int64_t over_bytes = 0, apart_bytes = 0;
+  for (int round = 0; round < 50; ++round) {
+    const std::vector<NodeEntry> heads = RandomGraph(&random, 20);
+    const Planned over = Plan(heads, kShapes, MemorySharing::kForwardFirst),
+                  apart = Plan(heads, kShapes, MemorySharing::kWithinDirection);
+    ASSERT_EQ(over.program.num_forward_steps, apart.program.num_forward_steps);
+    for (int i = 0; i < over.program.num_forward_steps; ++i) {
+      const Step& step = over.program.steps[At(i)];
+      EXPECT_EQ(step.req, apart.program.steps[At(i)].req) << "step " << i;
+      for (const int value : step.Writes()) {
+        EXPECT_EQ(over.plan.value_arena[At(value)], apart.plan.value_arena[At(value)]);
+        EXPECT_EQ(over.plan.value_offset[At(value)], apart.plan.value_offset[At(value)]);
+      }
+    }
+    for (size_t i = 0; i < over.plan.arenas.size(); ++i) {
+      EXPECT_EQ(over.plan.arenas[i].backward, apart.plan.arenas[i].backward);
+      if (over.plan.arenas[i].backward) continue;
+      EXPECT_EQ(over.plan.arenas[i].size_bytes, apart.plan.arenas[i].size_bytes);
+    }
+    over_bytes += over.plan.SizeBytes();
+    apart_bytes += apart.plan.SizeBytes();
+    if (HasFailure()) FAIL() << "round " << round;
+  }
+  EXPECT_LT(over_bytes, apart_bytes);
+}
+
+TEST(MemoryPlanTest, GradientsThatFindNoDeadBytesLieBehindForwardValues) {
+  NodeEntry x = MakeVariable("x");
+  for (int i = 0; i < 10; ++i) x = Apply("Activation", {x}, {{"act_type", "tanh"}});
+  // Of ten results nine are values, the last one is the output. Each gradient is written over the
+  // one before, the first one has 4,096 bytes of its own.
+  const std::map<std::string, TShape> shapes = {{"x", {1024}}};
+  const Planned all = Plan({x}, shapes), first = Plan({x}, shapes, MemorySharing::kForwardFirst);
+  EXPECT_EQ(all.plan.SizeBytes(), 10 * 4096);
+  EXPECT_EQ(all.plan.liveness_bytes, 10 * 4096);
+  EXPECT_EQ(first.plan.SizeBytes(), 10 * 4096);
+  EXPECT_EQ(first.plan.arenas[0].size_bytes, 9 * 4096);
+}
+
+TEST(MemoryPlanTest, APlanForgetsTheOneBefore) {
+  std::mt19937 random(12);
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<NodeEntry> heads = RandomGraph(&random, 20);
+    const auto sharing = static_cast<MemorySharing>(round % 4);
+    Planned again = Plan(heads, kShapes);
+    again.plan = PlanMemory(&again.program, sharing);
+    const Planned once = Plan(heads, kShapes, sharing);
+    EXPECT_EQ(again.plan.value_offset, once.plan.value_offset);
+    EXPECT_EQ(again.plan.inplace, once.plan.inplace);
+    for (int i = 0; i < once.program.num_steps(); ++i) {
+      EXPECT_EQ(again.program.steps[At(i)].req, once.program.steps[At(i)].req);
+    }
   }
 }
 
