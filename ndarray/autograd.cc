@@ -69,7 +69,7 @@ class CalledFunction final : public RecordedFunction {
   const std::string& name() const override { return name_; }
 
   void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                std::span<const NDArray> in_grads) override {
+                std::span<const NDArray> in_grads, bool /*is_last*/) override {
     const std::vector<NDArray> gradients =
         function_->Backward({out_grads.begin(), out_grads.end()});
     if (gradients.size() != inputs_.size()) {

@@ -131,7 +131,7 @@ class DeviceCopy final : public RecordedFunction {
     return name;
   }
   void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                std::span<const NDArray> in_grads) override {
+                std::span<const NDArray> in_grads, bool /*is_last*/) override {
     if (req[0] != kAddTo) {
       CopyFromTo(out_grads[0], in_grads[0]);
       return;

@@ -21,9 +21,10 @@ class RecordedFunction {
 
   /// Writes or adds (`req`) the gradients of the inputs to `in_grads`. `out_grads` has one array
   /// for each output. An array whose request is kNullOp is_none(). Backward is called with
-  /// recording off, at most once unless graphs are retained. Throws what the function throws.
+  /// recording off. No other call follows one with `is_last`; the others are those that retain the
+  /// graph. Throws what the function throws.
   virtual void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                        std::span<const NDArray> in_grads) = 0;
+                        std::span<const NDArray> in_grads, bool is_last) = 0;
 };
 
 /// Returns whether a call with these inputs is to be recorded: the thread records, and an input is

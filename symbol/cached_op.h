@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/memory_plan_summary.h"
 #include "tessera/symbol/monitor_names.h"
 #include "tessera/symbol/symbol.h"
 
@@ -60,6 +61,12 @@ class CachedOp {
   std::vector<NDArray> operator()(std::initializer_list<NDArray> inputs) const {
     return (*this)(std::span<const NDArray>(inputs.begin(), inputs.size()));
   }
+
+  /// Compiles the function for these inputs, as a call in the thread's modes would, without running
+  /// it. Returns the memory of a call's intermediate results: if calls are recorded, also of those
+  /// of the gradient, unless Backward retains the graph. The gradient takes its part when it runs.
+  /// All is 0 if operators are called one by one. Throws what a call throws at once.
+  MemoryPlanSummary memory_plan(std::span<const NDArray> inputs) const;
 
   /// Is called with the name of a value, the name of its operator, and the value, in the thread
   /// that calls the CachedOp. The value may still be pending.

@@ -132,6 +132,34 @@ TEST_P(CachedOpTest, ARetainedGraphRunsBackwardAgain) {
   for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(three[i], 3 * one[i], 1e-6);
 }
 
+TEST_P(CachedOpTest, TheLastGradientIsThatOfARetainedGraph) {
+  // The last gradient of a graph overwrites what a retained one reads. The next call uses the same
+  // memory again.
+  const CachedOp op(Network(40), Options());
+  for (int round = 0; round < 6; ++round) {
+    NDArray x = Vector({0.3f, -0.2f, 0.9f}), w = Vector({1, 1.5f, 0.5f});
+    x = x * (1 + 0.1f * static_cast<float>(round));
+    x.AttachGrad();
+    w.AttachGrad();
+    NDArray y;
+    {
+      const autograd::Record record;
+      y = op({x, w, Vector({0, 0, 0})})[0];
+    }
+    std::vector<std::vector<float>> retained;
+    for (int i = 0; i < round % 3; ++i) {
+      y.Backward({}, {.retain_graph = true});
+      retained.insert(retained.end(), {x.grad().ToVector(), w.grad().ToVector()});
+    }
+    y.Backward();
+    for (size_t i = 0; i < retained.size(); i += 2) {
+      EXPECT_EQ(x.grad().ToVector(), retained[i]) << "round " << round;
+      EXPECT_EQ(w.grad().ToVector(), retained[i + 1]) << "round " << round;
+    }
+    EXPECT_THAT(w.grad().ToVector(), Each(testing::Ne(0)));
+  }
+}
+
 TEST_P(CachedOpTest, CallsOnTheTapeKeepTheirResults) {
   // The state of the first call is not reused by the others, which happen before its Backward.
   const CachedOp op(Network(), Options());
@@ -364,6 +392,31 @@ TEST(CachedOpMemoryTest, TheTapeOutlivesTheFunction) {
   }
   y.Backward();
   EXPECT_THAT(x.grad().ToVector(), Each(3));
+}
+
+TEST(CachedOpMemoryTest, ThePlanTellsTheMemoryOfACallAndItsGradient) {
+  Symbol y = Symbol::Variable("x");
+  for (int i = 0; i < 10; ++i) y = Symbol::Apply("Activation", {y}, {{"act_type", "tanh"}});
+  const CachedOp op(y);
+  NDArray x(TShape{1024});
+  x.AttachGrad();
+  // The tenth result is the output; the others are written over each other.
+  const MemoryPlanSummary call = op.memory_plan({&x, 1});
+  EXPECT_EQ(call.values, 9);
+  EXPECT_EQ(call.inplace, 8);
+  EXPECT_EQ(call.planned_bytes, 4096);
+  EXPECT_EQ(call.unplanned_bytes, 9 * 4096);
+  EXPECT_EQ(op.num_signatures(), 1);
+  // The gradient needs all results, and writes its own over each other.
+  const autograd::Record record;
+  const MemoryPlanSummary recorded = op.memory_plan({&x, 1});
+  EXPECT_EQ(recorded.planned_bytes, 10 * 4096);
+  EXPECT_EQ(recorded.liveness_bytes, 10 * 4096);
+  EXPECT_EQ(op.num_signatures(), 2);
+  ExpectError(Error::kInvalidArgument, "2 inputs were given", [&] {
+    op.memory_plan(std::vector<NDArray>{x, x});
+  });
+  EXPECT_EQ(CachedOp(y, {.node_by_node = true}).memory_plan({&x, 1}).values, 0);
 }
 
 TEST(CachedOpThreadTest, ThreadsCallOneFunction) {

@@ -10,6 +10,7 @@
 
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
+#include "tessera/symbol/memory_plan_summary.h"
 #include "tessera/symbol/monitor_names.h"
 #include "tessera/symbol/symbol.h"
 
@@ -35,14 +36,6 @@ class PreparedInputs;
 class PreparedProgram;
 struct Binding;
 }  // namespace symbol_internal
-
-/// The memory that an executor allocates for its intermediate results.
-struct MemoryPlanSummary {
-  int values = 0;               ///< intermediate results
-  int inplace = 0;              ///< results written over an input
-  int64_t planned_bytes = 0;    ///< the size of the memory that they share
-  int64_t unplanned_bytes = 0;  ///< the size with separate memory for each result
-};
 
 /// Receives a result of a node, or an input of one, while an executor runs. The array is
 /// overwritten by the executor's next monitored run.

@@ -376,7 +376,7 @@ class BackwardRun {
     }
     if (call.function != nullptr) {
       const Pause pause(IsTraining());
-      call.function->Backward(inputs, requests, outputs);
+      call.function->Backward(inputs, requests, outputs, /*is_last=*/!retain_graph_);
     } else {
       PushCall({.plan = call.plan,
                 .call = &call.plan->BackwardCall(requests),

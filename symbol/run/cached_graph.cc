@@ -7,6 +7,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/compile.h"
+#include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/text.h"
 #include "tessera/ndarray/array_memory.h"
@@ -141,14 +142,14 @@ void CompiledCall::Compile(const std::vector<NodeEntry>& heads, const IndexedGra
 
 graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& heads) {
   const bool training = signature_.is_train() || signature_.is_recorded();
-  // Backward may be called again where the tape retains its graph.
+  // Memory for the gradient is taken when it runs, since a network may have many calls on the tape.
   const graph::CompileOptions options{.caller = "CachedOp",
                                       .device = signature_.device(),
                                       .training = training,
                                       .splits = derived_ != nullptr && !training,
                                       .may_be_incomplete = true,
                                       .sharing = signature_.is_recorded()
-                                                     ? graph::MemorySharing::kWithinDirection
+                                                     ? graph::MemorySharing::kForwardFirst
                                                      : graph::MemorySharing::kAll};
   gradient_error_.reset();
   std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
@@ -298,24 +299,36 @@ CallState CompiledCall::TakeState() {
       return state;
     }
   }
-  return {std::make_shared<const VariableSet>(program_->intermediate_variables().size()), {}};
+  return {.variables =
+              std::make_shared<const VariableSet>(program_->intermediate_variables().size())};
 }
 
 void CompiledCall::GiveState(CallState state) {
-  if (!static_alloc_) state.arenas.clear();
+  if (!static_alloc_) {
+    state.arenas.clear();
+    state.retained_arenas.clear();
+  }
   const std::lock_guard lock(mutex_);
   if (idle_.size() < kMaxIdleStates) idle_.push_back(std::move(state));
 }
 
-std::shared_ptr<const StepCalls> CompiledCall::GradientCalls(std::span<const OpReqType> requests) {
+GradientRun CompiledCall::Gradient(std::span<const OpReqType> requests, bool is_last) {
   std::vector<OpReqType> of_arguments;
   for (const int input : input_of_argument_) of_arguments.push_back(requests[At(input)]);
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const StepCalls>& calls = gradient_calls_[of_arguments];
-  if (calls == nullptr) {
-    calls = std::make_shared<const StepCalls>(program_->CallsFor(of_arguments));
+  if (!is_last && retaining_program_ == nullptr) {
+    Program program = program_->program();
+    graph::MemoryPlan plan = PlanMemory(&program, graph::MemorySharing::kWithinDirection);
+    retaining_program_ =
+        std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
   }
-  return calls;
+  GradientRun& run = gradients_[{is_last, of_arguments}];
+  if (run.program == nullptr) {
+    std::shared_ptr<const PreparedProgram> program = is_last ? program_ : retaining_program_;
+    run.calls = std::make_shared<const StepCalls>(program->CallsFor(of_arguments));
+    run.program = std::move(program);
+  }
+  return run;
 }
 
 CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
@@ -395,11 +408,22 @@ std::shared_ptr<CompiledCall> CachedGraph::Find(std::span<const NDArray> inputs)
   return compiled_.front();
 }
 
+void CachedGraph::RequireCount(std::span<const NDArray> inputs) const {
+  if (inputs.size() == input_names_.size()) return;
+  throw InvalidArgument("CachedOp: ", inputs.size(), " inputs were given, expected ",
+                        input_names_.size(), " (", ListNames(input_names_), ")");
+}
+
+MemoryPlanSummary CachedGraph::MemoryPlan(std::span<const NDArray> inputs) {
+  RequireCount(inputs);
+  if (calls_nodes_) return {};
+  const std::shared_ptr<CompiledCall> compiled = Find(inputs);
+  compiled->Compile(symbol_.outputs(), graph_);
+  return compiled->is_dynamic() ? MemoryPlanSummary() : compiled->program()->MemorySummary();
+}
+
 std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
-  if (inputs.size() != input_names_.size()) {
-    throw InvalidArgument("CachedOp: ", inputs.size(), " inputs were given, expected ",
-                          input_names_.size(), " (", ListNames(input_names_), ")");
-  }
+  RequireCount(inputs);
   const std::shared_ptr<const Monitoring> monitoring = GetMonitoring();
   if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
   const std::shared_ptr<CompiledCall> compiled = Find(inputs);
@@ -448,6 +472,10 @@ CachedOp::CachedOp(const Symbol& symbol, CachedOpOptions options)
 
 std::vector<NDArray> CachedOp::operator()(std::span<const NDArray> inputs) const {
   return graph_->Call(inputs);
+}
+
+MemoryPlanSummary CachedOp::memory_plan(std::span<const NDArray> inputs) const {
+  return graph_->MemoryPlan(inputs);
 }
 
 const std::vector<std::string>& CachedOp::input_names() const { return graph_->input_names(); }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -59,10 +60,18 @@ class CallSignature {
       engine_;  // whose variables the operators' resources have: the child of a fork has another
 };
 
-/// Variables and memory of a call's intermediate values, which later calls may use again.
+/// Variables and memory of a call's intermediate values, which later calls may use again. Between
+/// calls, there are arenas only if memory is static.
 struct CallState {
   std::shared_ptr<const VariableSet> variables;
-  std::vector<std::shared_ptr<Arena>> arenas;  ///< empty between calls unless memory is static
+  std::vector<std::shared_ptr<Arena>> arenas;           ///< of CompiledCall::program
+  std::vector<std::shared_ptr<Arena>> retained_arenas;  ///< of GradientRun::program, if another
+};
+
+/// The steps that compute the gradient of a call.
+struct GradientRun {
+  std::shared_ptr<const PreparedProgram> program;
+  std::shared_ptr<const StepCalls> calls;
 };
 
 class CompiledCall;
@@ -120,8 +129,11 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   const std::shared_ptr<const PreparedProgram>& program() const { return program_; }
   /// Returns the reason why the graph has no gradient, if it has none but is recorded.
   const std::optional<Error>& gradient_error() const { return gradient_error_; }
-  /// Returns the calls of the gradient for the requests of all inputs.
-  std::shared_ptr<const StepCalls> GradientCalls(std::span<const OpReqType> requests);
+  /// Returns the gradient for the requests of all inputs. If it `is_last`, its program is
+  /// program(), whose gradient overwrites forward values. Otherwise it is another one, made at the
+  /// first use, which differs in the memory of the gradient's values alone: they have arenas of
+  /// their own. Both have the same forward arenas and the same variables.
+  GradientRun Gradient(std::span<const OpReqType> requests, bool is_last);
   /// Returns the position among all inputs of an argument.
   const std::vector<int>& input_of_argument() const { return input_of_argument_; }
   /// Returns, for each value, whether the gradient reads it from before.
@@ -160,8 +172,10 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
 
   std::mutex mutex_;
   std::vector<CallState> idle_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::vector<OpReqType>, std::shared_ptr<const StepCalls>> gradient_calls_
-      ABSL_GUARDED_BY(mutex_);
+  // Of the gradient that leaves forward values; null before its first use.
+  std::shared_ptr<const PreparedProgram> retaining_program_ ABSL_GUARDED_BY(mutex_);
+  // By is_last and requests.
+  std::map<std::pair<bool, std::vector<OpReqType>>, GradientRun> gradients_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// A symbol with its compiled forms.
@@ -170,6 +184,7 @@ class CachedGraph {
   CachedGraph(const Symbol& symbol, CachedOpOptions options);
 
   std::vector<NDArray> Call(std::span<const NDArray> inputs);
+  MemoryPlanSummary MemoryPlan(std::span<const NDArray> inputs);
   void SetMonitor(CachedOp::Monitor monitor, bool all, MonitorNames names);
   const std::vector<std::string>& input_names() const { return input_names_; }
   int num_signatures();
@@ -186,6 +201,8 @@ class CachedGraph {
   /// Reports the inputs or outputs of a node.
   static void Report(const Monitoring& monitoring, const graph::Node& node,
                      const std::vector<std::string>& names, const std::vector<NDArray>& arrays);
+  void RequireCount(std::span<const NDArray> inputs) const;
+  /// Returns the graph for these inputs and the thread's modes. It may not be compiled yet.
   std::shared_ptr<CompiledCall> Find(std::span<const NDArray> inputs);
   /// Calls the operators one by one. `monitoring` may be null.
   std::vector<NDArray> CallNodes(std::span<const NDArray> inputs,

@@ -17,7 +17,6 @@ namespace tessera {
 
 using base_internal::At;
 using graph::CompiledGraph;
-using graph::kNoValue;
 using graph::Program;
 using graph::Step;
 using graph::Value;
@@ -429,14 +428,7 @@ std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const
       new Executor(symbol_, placement_, std::move(compiled), std::move(arrays), this, outputs_));
 }
 
-MemoryPlanSummary Executor::memory_plan() const {
-  const graph::MemoryPlan& plan = prepared().plan();
-  const auto in_arrays = std::count(plan.value_arena.begin(), plan.value_arena.end(), kNoValue);
-  return {.values = static_cast<int>(plan.value_arena.size()) - static_cast<int>(in_arrays),
-          .inplace = plan.inplace,
-          .planned_bytes = plan.SizeBytes(),
-          .unplanned_bytes = plan.unplanned_bytes};
-}
+MemoryPlanSummary Executor::memory_plan() const { return prepared().MemorySummary(); }
 
 std::string Executor::DebugString() const {
   const Program& program = prepared().program();

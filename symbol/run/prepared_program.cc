@@ -74,6 +74,15 @@ PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize s
   for (Segment& segment : segments_) segment = MakeSegment(segment.begin, segment.end);
 }
 
+MemoryPlanSummary PreparedProgram::MemorySummary() const {
+  const auto in_arrays = std::count(plan_.value_arena.begin(), plan_.value_arena.end(), kNoValue);
+  return {.values = program_.num_values() - static_cast<int>(in_arrays),
+          .inplace = plan_.inplace,
+          .planned_bytes = plan_.SizeBytes(),
+          .unplanned_bytes = plan_.unplanned_bytes,
+          .liveness_bytes = plan_.liveness_bytes};
+}
+
 bool PreparedProgram::IsIntermediate(int value) const {
   return program_.values[At(value)].kind == ValueKind::kIntermediate;
 }

@@ -12,6 +12,7 @@
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
 #include "tessera/ops/operator.h"
+#include "tessera/symbol/memory_plan_summary.h"
 
 namespace tessera::symbol_internal {
 
@@ -77,6 +78,8 @@ class PreparedProgram {
 
   const graph::Program& program() const { return program_; }
   const graph::MemoryPlan& plan() const { return plan_; }
+  /// Returns the sums of the plan.
+  MemoryPlanSummary MemorySummary() const;
   /// Return the segments of the forward steps and of the others.
   std::span<const Segment> forward() const { return {segments_.data(), num_forward_segments_}; }
   std::span<const Segment> backward() const {

@@ -188,8 +188,7 @@ TEST(PreparedProgramTest, SegmentsWhoseBytesOverlapAreOrderedByVariables) {
     const std::vector<NodeEntry> heads = RandomGraph(&random);
     const std::vector<OpReqType> requests(IndexedGraph(heads).arguments().size(), kWriteTo);
     const PreparedProgram prepared =
-        Prepare(heads, {1, 96}, requests,
-                round % 2 == 0 ? MemorySharing::kAll : MemorySharing::kWithinDirection);
+        Prepare(heads, {1, 96}, requests, static_cast<MemorySharing>(round % 3));
     const Program& program = prepared.program();
     const MemoryPlan& plan = prepared.plan();
     struct Use {

@@ -103,10 +103,22 @@ void RecordedGraph::RequireUnchanged() const {
   }
 }
 
-std::shared_ptr<Binding> RecordedGraph::Bind(std::span<const NDArray> out_grads,
+const std::vector<std::shared_ptr<Arena>>& RecordedGraph::ArenasFor(
+    const PreparedProgram& prepared) {
+  const bool retains = &prepared != compiled_->program().get();
+  std::vector<std::shared_ptr<Arena>>& arenas = retains ? state_.retained_arenas : state_.arenas;
+  arenas.resize(state_.arenas.size());
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    if (!prepared.plan().arenas[i].backward) arenas[i] = state_.arenas[i];
+  }
+  AddArenas(prepared, /*backward=*/true, {}, &arenas);
+  return arenas;
+}
+
+std::shared_ptr<Binding> RecordedGraph::Bind(const PreparedProgram& prepared,
+                                             std::span<const NDArray> out_grads,
                                              std::span<const OpReqType> req,
                                              std::span<const NDArray> in_grads) {
-  const PreparedProgram& prepared = *compiled_->program();
   const Program& program = prepared.program();
   auto binding = std::make_shared<Binding>(prepared);
   for (const SavedArray& saved : saved_) binding->SetArray(saved.value, saved.array);
@@ -122,21 +134,21 @@ std::shared_ptr<Binding> RecordedGraph::Bind(std::span<const NDArray> out_grads,
       if (req[input] == kAddTo) binding->keeps_old[At(i)] = true;
     }
   }
-  AddArenas(prepared, /*backward=*/true, {}, &state_.arenas);
-  binding->SetArenas(prepared, state_.arenas, state_.variables);
+  binding->SetArenas(prepared, ArenasFor(prepared), state_.variables);
   return binding;
 }
 
 void RecordedGraph::Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                             std::span<const NDArray> in_grads) {
+                             std::span<const NDArray> in_grads, bool is_last) {
   if (compiled_->gradient_error()) throw Error(*compiled_->gradient_error());
   RequireUnchanged();
   const DistinctGradients gradients(req, in_grads);
-  PushSegments({compiled_->program(),
-                Bind(out_grads, gradients.req(), gradients.arrays()),
-                compiled_->GradientCalls(gradients.req()),
+  const GradientRun gradient = compiled_->Gradient(gradients.req(), is_last);
+  PushSegments({gradient.program,
+                Bind(*gradient.program, out_grads, gradients.req(), gradients.arrays()),
+                gradient.calls,
                 {.is_train = compiled_->signature().is_train()}},
-               compiled_->program()->backward());
+               gradient.program->backward());
   gradients.Finish();
 }
 

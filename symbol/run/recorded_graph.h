@@ -25,7 +25,7 @@ class RecordedGraph final : public RecordedFunction {
 
   const std::string& name() const override;
   void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                std::span<const NDArray> in_grads) override;
+                std::span<const NDArray> in_grads, bool is_last) override;
 
  private:
   struct SavedArray {
@@ -35,8 +35,10 @@ class RecordedGraph final : public RecordedFunction {
   };
 
   void RequireUnchanged() const;
-  std::shared_ptr<Binding> Bind(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                                std::span<const NDArray> in_grads);
+  std::shared_ptr<Binding> Bind(const PreparedProgram& prepared, std::span<const NDArray> out_grads,
+                                std::span<const OpReqType> req, std::span<const NDArray> in_grads);
+  /// Returns the arenas of the gradient's program.
+  const std::vector<std::shared_ptr<Arena>>& ArenasFor(const PreparedProgram& prepared);
 
   const std::shared_ptr<CompiledCall> compiled_;
   CallState state_;

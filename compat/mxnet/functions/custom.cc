@@ -37,7 +37,7 @@ class CustomFunction final : public RecordedFunction {
   /// Calls the client's function on the calling thread, which holds no lock. Its gradients are new
   /// arrays, because clients do not add.
   void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
-                std::span<const NDArray> in_grads) override {
+                std::span<const NDArray> in_grads, bool /*is_last*/) override {
     std::vector<NDArray> arrays(out_grads.begin(), out_grads.end());
     for (const Input& input : inputs_) {
       arrays.emplace_back(input.shape, input.device, input.dtype);
