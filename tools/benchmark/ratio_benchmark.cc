@@ -1,6 +1,7 @@
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -124,6 +125,7 @@ struct Measurement {
 struct Row {
   std::string name, of, peer_name;  // `of` is the case
   double ours, peer, ratio, bound, published;
+  bool is_size = false;
 };
 
 // The turns of a case, kept when its variants' memory is given back.
@@ -138,6 +140,7 @@ struct Session {
   BoundsFor bounds = BoundsFor::kAvx512;
   std::unique_ptr<Measurement> current;
   std::map<const Case*, Turns> turns;
+  std::map<const Case*, Sizes> sizes;
   bool results_agree = true;
 
   void Begin(const Case& c) {
@@ -179,6 +182,8 @@ struct Session {
     for (const Case& c : Cases()) {
       const auto found = turns.find(&c);
       if (found != turns.end()) AddRows(c, found->second, &rows);
+      const auto sized = sizes.find(&c);
+      if (sized != sizes.end()) AddSizes(c, sized->second, &rows);
     }
     AddMeans(&rows);
     return rows;
@@ -189,7 +194,8 @@ struct Session {
     for (const auto& [mean, cases] : Means()) {
       double count = 0, ours = 0, peer = 0, ratio = 0;  // sums of logarithms
       for (const Row& row : *rows) {
-        if (row.peer_name != mean.peer || !std::regex_search(row.of, cases)) continue;
+        if (row.is_size || row.peer_name != mean.peer) continue;
+        if (!std::regex_search(row.of, cases)) continue;
         ++count;
         ours += std::log(row.ours);
         peer += std::log(row.peer);
@@ -200,6 +206,14 @@ struct Session {
                        std::exp(peer / count), std::exp(ratio / count), mean.at_least, 0});
     }
     rows->insert(rows->end(), means.begin(), means.end());
+  }
+
+  void AddSizes(const Case& c, const Sizes& of, std::vector<Row>* rows) const {
+    const double ratio = of.ours > 0 ? of.peer / of.ours : 1;
+    for (const Bound& bound : c.bounds) {
+      rows->push_back({c.bounds.size() > 1 ? c.name + ":" + bound.peer : c.name, c.name, bound.peer,
+                       of.ours, of.peer, ratio, Least(bound), bound.published, /*is_size=*/true});
+    }
   }
 
   double Least(const Bound& bound) const {
@@ -239,6 +253,12 @@ struct Session {
 // The body of one Google Benchmark: every iteration is a turn. The counters are medians of this
 // call's turns alone, so that repetitions are samples that know nothing of each other.
 void RunCase(const Case& c, Session* session, benchmark::State& state) {
+  if (c.sizes != nullptr) {
+    Sizes& sizes = session->sizes[&c];
+    for (auto _ : state) sizes = c.sizes();
+    state.counters["size_bytes"] = sizes.ours;
+    return;
+  }
   session->Begin(c);
   Measurement& m = *session->current;
   const size_t before = m.seconds[0].size();
@@ -282,6 +302,15 @@ std::string Seconds(double seconds) {
   return text;
 }
 
+std::string Bytes(double bytes) {
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g%s", bytes,
+                std::array{"B", "KiB", "MiB", "GiB"}[static_cast<size_t>(unit)]);
+  return text;
+}
+
 // Prints the table and says whether every case reaches its bound.
 bool Report(const std::vector<Row>& rows) {
   bool all_reached = true;
@@ -290,8 +319,9 @@ bool Report(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const bool reached = row.ratio >= row.bound;
     all_reached = all_reached && reached;
+    const auto text = row.is_size ? Bytes : Seconds;
     std::printf("ratio %-*s %9s %9s %6.2f %6.2f %s", static_cast<int>(width), row.name.c_str(),
-                Seconds(row.ours).c_str(), Seconds(row.peer).c_str(), row.ratio, row.bound,
+                text(row.ours).c_str(), text(row.peer).c_str(), row.ratio, row.bound,
                 reached ? "ok" : "short");
     if (row.published > 0) std::printf(" published %.2f", row.published);
     std::printf("\n");

@@ -70,6 +70,12 @@ struct Bound {
   double published = 0;
 };
 
+/// Sizes in bytes, in place of times.
+struct Sizes {
+  double ours = 0;
+  double peer = 0;
+};
+
 struct Case {
   std::string name;
   /// One line of the table each; without any the case is timed but not judged.
@@ -84,6 +90,9 @@ struct Case {
   double limit_seconds = 0;
   /// Makes the variants when the case's turn comes; their memory is given back after it.
   std::function<Variants()> make = nullptr;
+  /// If not null, makes the case compare the sizes that this returns, always the same ones, with
+  /// the peer of its bounds. There are no variants; the benchmark's time is that of the call.
+  std::function<Sizes()> sizes = nullptr;
 };
 
 /// A bound on several cases together: "the geometric mean of their ratios beside that peer is at
@@ -109,7 +118,8 @@ void AddMean(const Mean& mean);
 
 /// Runs what the flags pick and prints for each bound `ratio CASE OURS PEER RATIO BOUND ok|short
 /// [published X]`, times being medians of at least nine turns and RATIO the median of each turn's
-/// PEER / OURS. A case with several bounds is called CASE:PEER.
+/// PEER / OURS. A case with several bounds is called CASE:PEER. For a case of sizes, OURS and PEER
+/// are these.
 ///
 /// Flags, besides Google Benchmark's: --check (exit status 1 if a case is short), --filter=REGEX
 /// (cases to run). Returns the exit status: 0, 1 also when results disagree, 2 for a wrong flag.

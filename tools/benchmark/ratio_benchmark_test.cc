@@ -92,6 +92,12 @@ class RatioBenchmarkTest : public testing::Test {
                                          Variant::Timed("process", takes(seconds))}};
                }});
     }
+    AddCase({.name = "sized", .bounds = {{.peer = "bound", .at_least = 0.95}}, .sizes = [] {
+               return Sizes{.ours = 3 << 20, .peer = 1536 << 10};
+             }});
+    AddCase(
+        {.name = "nothing_sized", .bounds = {{.peer = "bound"}}, .sizes = [] { return Sizes{}; }});
+    AddMean({.name = "mean_of_sizes", .cases = "sized", .peer = "bound"});
     AddCase({.name = "wrong", .make = [] {
                Variants variants = ThreeVariants();
                variants.results_agree = [] { return false; };
@@ -177,6 +183,17 @@ TEST_F(RatioBenchmarkTest, MeansAreGeometricAndOverTheCasesThatRan) {
   ASSERT_EQ(outcome.ratios.size(), 2u);
   EXPECT_THAT(outcome.ratios[1], testing::EndsWith(" 2.00   4.00 short"));
   EXPECT_THAT(RunWith({"--filter=reached"}).ratios, testing::SizeIs(1));
+}
+
+TEST_F(RatioBenchmarkTest, SizesAreComparedInPlaceOfTimes) {
+  const Outcome outcome = RunWith({"--filter=sized", "--check"});
+  EXPECT_EQ(outcome.status, 1);
+  ASSERT_EQ(outcome.ratios.size(), 2u);
+  EXPECT_THAT(outcome.ratios[0],
+              testing::MatchesRegex("ratio sized +3MiB +1.5MiB +0.50 +0.95 short"));
+  EXPECT_THAT(outcome.ratios[1],
+              testing::MatchesRegex("ratio nothing_sized +0B +0B +1.00 +1.00 ok"));
+  EXPECT_THAT(outcome.text, testing::HasSubstr(" size_bytes="));
 }
 
 TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {
