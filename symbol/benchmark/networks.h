@@ -34,6 +34,28 @@ inline constexpr ResNetShape kResNet152 = {.units = {3, 8, 36, 3}, .bottleneck =
 /// Returns a residual network on "data", with a SoftmaxOutput named "softmax".
 Symbol ResNet(const ResNetShape& shape);
 
+/// Return networks for pictures of 224 pixels and 1,000 classes, on "data" of shape (batch, 3, 224,
+/// 224), with a SoftmaxOutput named "softmax": Krizhevsky et al. 2012 (with the widths of
+/// Krizhevsky 2014, without normalization), Simonyan and Zisserman 2014 (16 layers), Ioffe and
+/// Szegedy 2015 (figure 5), Huang et al. 2016 (121 layers), Sandler et al. 2018.
+Symbol AlexNet();
+Symbol Vgg16();
+Symbol InceptionBn();
+Symbol DenseNet121();
+Symbol MobileNetV2();
+
+/// The parts of an unrolled LSTM (Hochreiter and Schmidhuber 1997, with forget gates).
+struct LstmShape {
+  int steps = 100;
+  int hidden = 256;
+  int classes = 1000;
+};
+
+/// Returns an LSTM out of single operators on "data" of shape (batch, steps, inputs), from "init_h"
+/// and "init_c" of shape (batch, hidden), that classifies every step: a SoftmaxOutput named
+/// "softmax", on all steps one after another.
+Symbol Lstm(const LstmShape& shape);
+
 }  // namespace tessera::benchmarking
 
 #endif  // TESSERA_SYMBOL_BENCHMARK_NETWORKS_H_

@@ -1,0 +1,121 @@
+// The memory that executors and compiled functions plan for the intermediate results of known
+// networks, beside the liveness bound: the most that the results need which one step uses or keeps.
+// Nothing is run, and no array is touched. What is timed is inference, passes and plan.
+//
+// The bound on the ratio is that of a plan 5 % above the liveness bound. DenseNet-121 has none: its
+// concatenations keep results of growing size, in whose gaps no order fits all.
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ops/operator.h"
+#include "tessera/symbol/benchmark/networks.h"
+#include "tessera/symbol/cached_op.h"
+#include "tessera/symbol/executor.h"
+#include "tessera/symbol/memory_plan_summary.h"
+#include "tessera/symbol/symbol.h"
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+namespace tessera {
+namespace {
+
+/// A network and its inputs; the other variables are parameters and the label.
+struct Network {
+  std::string name;
+  Symbol symbol;
+  std::map<std::string, TShape> inputs;
+  double at_least = 1 / 1.05;
+};
+
+bool NeedsGradient(const Network& network, const std::string& variable) {
+  return !network.inputs.contains(variable) && !variable.ends_with("label");
+}
+
+/// Returns an array whose memory is not taken before it is used.
+NDArray Untouched(const TShape& shape) {
+  return NDArray(shape, Device::Cpu(), DType::kFloat32, /*delay_alloc=*/true);
+}
+
+MemoryPlanSummary PlanOfExecutor(const Network& network, bool training) {
+  const std::vector<std::string> names = network.symbol.ListArguments();
+  const InferredShapes shapes = network.symbol.InferShape(network.inputs);
+  BindArguments arrays;
+  for (size_t i = 0; i < names.size(); ++i) {
+    arrays.arguments.push_back(Untouched(shapes.arguments[i]));
+    const bool wanted = training && NeedsGradient(network, names[i]);
+    arrays.gradients.push_back(wanted ? Untouched(shapes.arguments[i]) : NDArray());
+  }
+  for (const TShape& shape : shapes.aux_states) arrays.aux_states.push_back(Untouched(shape));
+  return Bind(network.symbol, Device::Cpu(), arrays)->memory_plan();
+}
+
+MemoryPlanSummary PlanOfCachedOp(const Network& network, bool training) {
+  const InferredShapes shapes = network.symbol.InferShape(network.inputs);
+  std::map<std::string, NDArray> arrays;
+  std::vector<NDArray> variables, gradients;
+  const std::vector<std::string> arguments = network.symbol.ListArguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const NDArray& array =
+        arrays.emplace(arguments[i], Untouched(shapes.arguments[i])).first->second;
+    if (!training || !NeedsGradient(network, arguments[i])) continue;
+    variables.push_back(array);
+    gradients.push_back(Untouched(shapes.arguments[i]));
+  }
+  const std::vector<std::string> aux_states = network.symbol.ListAuxiliaryStates();
+  for (size_t i = 0; i < aux_states.size(); ++i) {
+    arrays.emplace(aux_states[i], Untouched(shapes.aux_states[i]));
+  }
+  autograd::MarkVariables(variables, gradients, std::vector<OpReqType>(variables.size(), kWriteTo));
+  const CachedOp op(network.symbol);
+  std::vector<NDArray> inputs;
+  for (const std::string& name : op.input_names()) inputs.push_back(arrays.at(name));
+  std::optional<autograd::Record> record;
+  if (training) record.emplace();
+  return op.memory_plan(inputs);
+}
+
+void AddCases(Network network) {
+  const auto shared = std::make_shared<const Network>(std::move(network));
+  using Plan = MemoryPlanSummary (*)(const Network&, bool);
+  for (const auto& [runner, plan] : {std::pair<std::string, Plan>("executor", PlanOfExecutor),
+                                     std::pair<std::string, Plan>("cached_op", PlanOfCachedOp)}) {
+    for (const bool training : {false, true}) {
+      benchmarking::AddCase(
+          {.name = shared->name + (training ? "/training/" : "/inference/") + runner,
+           .bounds = {{.peer = "liveness", .at_least = shared->at_least}},
+           .sizes = [shared, plan = plan, training] {
+             const MemoryPlanSummary summary = plan(*shared, training);
+             return benchmarking::Sizes{.ours = static_cast<double>(summary.planned_bytes),
+                                        .peer = static_cast<double>(summary.liveness_bytes)};
+           }});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera::benchmarking;  // NOLINT
+  // The batch hardly changes the ratio: all results but a few grow with it.
+  const std::map<std::string, tessera::TShape> pictures = {{"data", {4, 3, 224, 224}}};
+  tessera::AddCases({"alexnet", AlexNet(), pictures});
+  tessera::AddCases({"vgg16", Vgg16(), pictures});
+  tessera::AddCases({"resnet50", ResNet(kResNet50), pictures});
+  tessera::AddCases({"inception_bn", InceptionBn(), pictures});
+  tessera::AddCases({"mobilenet_v2", MobileNetV2(), pictures});
+  tessera::AddCases({"lstm100",
+                     Lstm({}),
+                     {{"data", {32, 100, 256}}, {"init_h", {32, 256}}, {"init_c", {32, 256}}}});
+  tessera::AddCases({"densenet121", DenseNet121(), pictures, /*at_least=*/0});
+  return RunAll(argc, argv);
+}
