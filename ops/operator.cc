@@ -15,4 +15,18 @@ PreparedForm Operator::InputForm(int, Device, std::span<const TShape>,
   return {};
 }
 
+std::optional<int64_t> Operator::ForwardWorkspaceBytes(int, std::span<const TBlob>,
+                                                       std::span<const OpReqType>,
+                                                       std::span<const TBlob>) const {
+  return std::nullopt;
+}
+
+std::optional<int64_t> Operator::BackwardWorkspaceBytes(int, std::span<const TBlob>,
+                                                        std::span<const TBlob>,
+                                                        std::span<const TBlob>,
+                                                        std::span<const OpReqType>,
+                                                        std::span<const TBlob>) const {
+  return std::nullopt;
+}
+
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -88,6 +89,21 @@ class Operator {
   /// same bits. By default, there is none. Data, which changes, should have none.
   virtual PreparedForm InputForm(int input, Device device, std::span<const TShape> in_shape,
                                  std::span<const DType> in_type) const;
+
+  /// Return the bytes of workspace (ResourceRequest::Type::kTempSpace) that Forward, or Backward,
+  /// requests at most for such arguments, whose blobs have shapes and types but no memory, if each
+  /// of its parallel loops has at most `threads` threads (ParallelWidth). The caller can then
+  /// provide the workspace. Without a value, which is the default, the need is not known before the
+  /// call.
+  virtual std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                                       std::span<const OpReqType> req,
+                                                       std::span<const TBlob> out_data) const;
+  virtual std::optional<int64_t> BackwardWorkspaceBytes(int threads,
+                                                        std::span<const TBlob> out_grad,
+                                                        std::span<const TBlob> in_data,
+                                                        std::span<const TBlob> out_data,
+                                                        std::span<const OpReqType> req,
+                                                        std::span<const TBlob> in_grad) const;
 
   /// Returns whether Forward and Backward accept kAddTo. If not, the caller lets them write to a
   /// workspace and adds it.

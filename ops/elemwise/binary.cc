@@ -1,8 +1,10 @@
 #include "tessera/ops/elemwise/binary.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -282,6 +284,13 @@ class TwoArrays final : public Operator {
         Reduce(sum_, whole, axes, target, request, context);
       }
     }
+  }
+
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob> out_grad,
+                                                std::span<const TBlob>, std::span<const TBlob>,
+                                                std::span<const OpReqType>,
+                                                std::span<const TBlob>) const override {
+    return out_grad[0].shape_.Size() * DTypeSizeBytes(out_grad[0].type_flag_);
   }
 
  private:

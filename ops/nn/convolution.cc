@@ -14,7 +14,9 @@
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. A GPU has one
 // and two dimensions.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -159,11 +161,14 @@ class ConvolutionOnCpu : public Operator {
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
-    loops.Run(context.requested[0], [&] {
-      loops.Correlate(in_data[0].dptr_, in_data[1].dptr_,
-                      param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_,
-                      context.prepared_input(1));
-    });
+    const void* const packed = context.prepared_input(1);
+    loops.Run(context.requested[0], [&] { Compute(in_data, packed, req, out_data, &loops); });
+  }
+  std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob> out_data) const override {
+    ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
+    return loops.WorkspaceBytes(threads, [&] { Compute(in_data, nullptr, req, out_data, &loops); });
   }
 
   PreparedForm InputForm(int input, Device, std::span<const TShape> in_shape,
@@ -176,15 +181,36 @@ class ConvolutionOnCpu : public Operator {
                 std::span<const TBlob> in_data, std::span<const TBlob>,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_grad[0].type_flag_);
-    loops.Run(context.requested[0], [&] {
-      loops.WeightGradient(in_data[0].dptr_, out_grad[0].dptr_, req[1], in_grad[1].dptr_);
-      loops.Spread(out_grad[0].dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
-    });
+    loops.Run(context.requested[0],
+              [&] { ComputeGradients(out_grad, in_data, req, in_grad, &loops); });
     if (!param_.no_bias) SumByChannel(out_grad[0], req[2], in_grad[2]);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int threads, std::span<const TBlob> out_grad,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>,
+                                                std::span<const OpReqType> req,
+                                                std::span<const TBlob> in_grad) const override {
+    ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_grad[0].type_flag_);
+    return loops.WorkspaceBytes(threads,
+                                [&] { ComputeGradients(out_grad, in_data, req, in_grad, &loops); });
   }
 
  protected:
   const ConvolutionParameters param_;
+
+ private:
+  void Compute(std::span<const TBlob> in_data, const void* packed, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data, ConvolutionLoops* loops) const {
+    loops->Correlate(in_data[0].dptr_, in_data[1].dptr_,
+                     param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_,
+                     packed);
+  }
+  static void ComputeGradients(std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                               std::span<const OpReqType> req, std::span<const TBlob> in_grad,
+                               ConvolutionLoops* loops) {
+    loops->WeightGradient(in_data[0].dptr_, out_grad[0].dptr_, req[1], in_grad[1].dptr_);
+    loops->Spread(out_grad[0].dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
+  }
 };
 
 /// One class serves all element types.
@@ -217,6 +243,20 @@ class WinogradConvolution final : public ConvolutionOnCpu {
     loops.Correlate(static_cast<const float*>(in_data[0].dptr_), transformed,
                     param_.no_bias ? nullptr : static_cast<const float*>(in_data[2].dptr_),
                     req[0] == kAddTo, space + own, static_cast<float*>(out_data[0].dptr_));
+  }
+
+  std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType>,
+                                               std::span<const TBlob>) const override {
+    const ConvolutionGeometry geometry = GeometryOf(param_, in_data[0].shape_);
+    const index_t tile = WinogradLoops::BestTile(geometry);
+    // Of fewer threads, each may have matrices of its own.
+    index_t most = 0;
+    for (int i = 1; i <= threads; ++i) {
+      most = std::max(most, WinogradLoops(geometry, tile, i).WorkspaceSize());
+    }
+    most += WinogradLoops(geometry, tile).TransformedSize();
+    return most * static_cast<int64_t>(sizeof(float));
   }
 
   PreparedForm InputForm(int input, Device, std::span<const TShape> in_shape,

@@ -12,6 +12,9 @@
 // (num_filter), left out by default; out (n, num_filter, position…). Layouts NCW, NCHW, NCDHW.
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on the
 // CPU.
+#include <cstdint>
+#include <optional>
+
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/windows/convolution_loops.h"
@@ -171,24 +174,46 @@ class DeconvolutionOperator final : public Operator {
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     ConvolutionLoops loops = Loops(in_data[0], out_data[0].shape_);
-    loops.Run(context.requested[0], [&] {
-      loops.Spread(in_data[0].dptr_, in_data[1].dptr_, param_.no_bias ? nullptr : in_data[2].dptr_,
-                   req[0], out_data[0].dptr_);
-    });
+    loops.Run(context.requested[0], [&] { Compute(in_data, req, out_data, &loops); });
+  }
+  std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob> out_data) const override {
+    ConvolutionLoops loops = Loops(in_data[0], out_data[0].shape_);
+    return loops.WorkspaceBytes(threads, [&] { Compute(in_data, req, out_data, &loops); });
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     ConvolutionLoops loops = Loops(in_data[0], out_grad[0].shape_);
-    loops.Run(context.requested[0], [&] {
-      loops.Correlate(out_grad[0].dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
-      loops.WeightGradient(out_grad[0].dptr_, in_data[0].dptr_, req[1], in_grad[1].dptr_);
-    });
+    loops.Run(context.requested[0],
+              [&] { ComputeGradients(out_grad, in_data, req, in_grad, &loops); });
     if (!param_.no_bias) SumByChannel(out_grad[0], req[2], in_grad[2]);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int threads, std::span<const TBlob> out_grad,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>,
+                                                std::span<const OpReqType> req,
+                                                std::span<const TBlob> in_grad) const override {
+    ConvolutionLoops loops = Loops(in_data[0], out_grad[0].shape_);
+    return loops.WorkspaceBytes(threads,
+                                [&] { ComputeGradients(out_grad, in_data, req, in_grad, &loops); });
   }
 
  private:
+  void Compute(std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data, ConvolutionLoops* loops) const {
+    loops->Spread(in_data[0].dptr_, in_data[1].dptr_, param_.no_bias ? nullptr : in_data[2].dptr_,
+                  req[0], out_data[0].dptr_);
+  }
+  static void ComputeGradients(std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                               std::span<const OpReqType> req, std::span<const TBlob> in_grad,
+                               ConvolutionLoops* loops) {
+    loops->Correlate(out_grad[0].dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
+    loops->WeightGradient(out_grad[0].dptr_, in_data[0].dptr_, req[1], in_grad[1].dptr_);
+  }
+
   /// The convolution from the output, its image, to the data, its result.
   ConvolutionLoops Loops(const TBlob& data, const TShape& out) const {
     const DeconvolutionWindow w("Deconvolution", param_, data.shape_);

@@ -8,6 +8,7 @@
 // Types: float32, float64, float16, bfloat16. CPU only.
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "tessera/ops/gradient_formula.h"
@@ -102,15 +103,19 @@ class DropoutOperator final : public Operator {
     }
     if (param_.axes.ndim() == 0) return ForwardInBlocks(context, data, req, out_data);
     TBlob mask = out_data[1];
-    if (req[1] != kWriteTo && req[1] != kWriteInplace) {
-      TShape shape = data.shape_;
-      for (int i = 0; i < param_.axes.ndim(); ++i) shape[static_cast<int>(param_.axes[i])] = 1;
-      mask = WorkspaceArray<cpu>(context, 1, shape, data.type_flag_, data.device_);
+    if (!WritesMask(req)) {
+      mask = WorkspaceArray<cpu>(context, 1, MaskShape(data), data.type_flag_, data.device_);
     }
     Random<cpu> random(context.requested[0]->GetRandomState());
     DrawMask(&random, mask, context);
     MapCall(out_data[0], req[0]).Add(data).Add(mask).Run(kTimes, context);
     if (req[1] == kAddTo) MapCall(out_data[1], kAddTo).Add(mask).Run(kCopy, context);
+  }
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob>) const override {
+    if (param_.axes.ndim() == 0 || WritesMask(req)) return 0;
+    return MaskShape(in_data[0]).Size() * DTypeSizeBytes(in_data[0].type_flag_);
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
@@ -120,6 +125,15 @@ class DropoutOperator final : public Operator {
   }
 
  private:
+  static bool WritesMask(std::span<const OpReqType> req) {
+    return req[1] == kWriteTo || req[1] == kWriteInplace;
+  }
+  TShape MaskShape(const TBlob& data) const {
+    TShape shape = data.shape_;
+    for (int i = 0; i < param_.axes.ndim(); ++i) shape[static_cast<int>(param_.axes[i])] = 1;
+    return shape;
+  }
+
   /// The elements whose mask is drawn and used while it is in the first cache.
   static constexpr index_t kBlock = 32 * tensor_internal::kElementsPerTile;
   /// The cost of drawing an element.
@@ -131,7 +145,7 @@ class DropoutOperator final : public Operator {
     PhiloxState* const state = context.requested[0]->GetRandomState();
     const PhiloxState first = *state;
     const index_t size = data.shape_.Size();
-    const bool writes_mask = req[1] == kWriteTo || req[1] == kWriteInplace;
+    const bool writes_mask = WritesMask(req);
     ParallelFor(
         (size + kBlock - 1) / kBlock, StepsPerTask(kBlock, kCost), [&](index_t begin, index_t end) {
           alignas(64) char unwritten[kBlock * sizeof(double)];

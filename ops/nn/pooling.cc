@@ -18,7 +18,9 @@
 // and two dimensions, not lp, and not Pooling_v1.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -304,6 +306,12 @@ class PickMaximaOperator final : public Operator {
     const PoolingWindow window = Window(in_data[1].shape_);
     PoolForward({}, window, in_data[1], kWriteTo, pooled);
     PoolBackward({}, window, g, in_data[1], pooled, req[0], in_grad[0]);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob> out_grad,
+                                                std::span<const TBlob>, std::span<const TBlob>,
+                                                std::span<const OpReqType>,
+                                                std::span<const TBlob>) const override {
+    return out_grad[0].shape_.Size() * DTypeSizeBytes(out_grad[0].type_flag_);
   }
 
  private:

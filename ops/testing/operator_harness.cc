@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/ops/testing/encoding.h"
+#include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_testing {
 namespace {
@@ -28,6 +31,11 @@ Fill DefaultFill(DType dtype) { return IsReal(dtype) ? Fill() : Fill::Integers(0
 
 OpReqType RequestAt(const std::vector<OpReqType>& req, size_t i) {
   return req.empty() ? kWriteTo : req[i];
+}
+
+std::vector<TBlob> WithoutMemory(std::vector<TBlob> blobs) {
+  for (TBlob& blob : blobs) blob.dptr_ = nullptr;
+  return blobs;
 }
 
 }  // namespace
@@ -85,6 +93,14 @@ class OperatorHarness::Call {
             .needs_gradient = true,
             .stream = harness_.device_->stream(),
             .requested = requested_};
+  }
+
+  /// Reports workspace beyond what the operator states.
+  void CheckWorkspace(const std::optional<int64_t>& stated) const {
+    if (!stated) return;
+    for (const auto& resource : resources_) {
+      EXPECT_LE(resource->space_bytes(), *stated) << "bytes of workspace";
+    }
   }
 
   /// Reports arrays that the call has changed but must not change.
@@ -243,6 +259,8 @@ CallResult OperatorHarness::Forward(const CallOptions& options) {
   operator_->Forward(context, in, req, out);
   call.CheckPromises();
   for (const auto& form : forms) EXPECT_TRUE(form->GuardsIntact()) << "written outside a form";
+  call.CheckWorkspace(operator_->ForwardWorkspaceBytes(ParallelWidth(), WithoutMemory(in), req,
+                                                       WithoutMemory(out)));
   CallResult result;
   for (const int id : OutDataIds()) result.values.push_back(call.Read(id));
   for (const int i : mutated_) result.mutated.push_back(call.Read(InDataIds()[At(i)]));
@@ -272,6 +290,9 @@ CallResult OperatorHarness::Backward(const CallOptions& options) {
   const OpContext context = call.Context(property_->BackwardResource(shapes_.in));
   operator_->Backward(context, out_grad, in_data, out_data, req, in_grad);
   call.CheckPromises();
+  call.CheckWorkspace(operator_->BackwardWorkspaceBytes(
+      ParallelWidth(), WithoutMemory(out_grad), WithoutMemory(in_data), WithoutMemory(out_data),
+      req, WithoutMemory(in_grad)));
   CallResult result;
   for (const int id : InGradIds()) result.values.push_back(call.Read(id));
   return result;

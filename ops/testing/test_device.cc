@@ -67,6 +67,7 @@ void* TestResource::GetSpaceBytes(int64_t size_bytes) {
     throw FailedPrecondition("Resource::GetSpaceBytes: the resource is no workspace");
   }
   ++requests_;
+  space_bytes_ = size_bytes;
   space_ = std::make_unique<GuardedBuffer>(device_, Bytes(static_cast<size_t>(size_bytes), kUnset));
   return space_->data();
 }

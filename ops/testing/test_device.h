@@ -75,12 +75,15 @@ class TestResource final : public Resource {
   PhiloxState* GetRandomState() override;
   /// Returns the number of requests for workspace; an operation may make one.
   int requests() const { return requests_; }
+  /// Returns the size of the last workspace.
+  int64_t space_bytes() const { return space_bytes_; }
   bool GuardsIntact() const { return space_ == nullptr || space_->GuardsIntact(); }
 
  private:
   TestDevice* const device_;
   const ResourceRequest request_;
   int requests_ = 0;
+  int64_t space_bytes_ = 0;
   std::unique_ptr<GuardedBuffer> space_;
   PhiloxState random_{.seed = 20160914};
 };

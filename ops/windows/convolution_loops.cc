@@ -113,9 +113,8 @@ class Arrays {
 /// Distributes independent tasks over slots, each with scratch memory of its own, so that as many
 /// run in parallel as is worth it.
 struct Slots {
-  /// `work` is the number of multiplications in a task.
-  Slots(index_t tasks_in_all, index_t work) : tasks(tasks_in_all) {
-    const index_t width = ParallelWidth();
+  /// `work` is the number of multiplications in a task, `width` the number of threads.
+  Slots(index_t tasks_in_all, index_t work, index_t width) : tasks(tasks_in_all) {
     const index_t grain = StepsPerTask(work / 8);
     count = width == 1 ? 1 : std::clamp<index_t>(tasks / grain, 1, 4 * width);
   }
@@ -206,7 +205,7 @@ class Products {
     // 16-bit images are converted once for all their tiles.
     const index_t parts = direct_ ? tiling.count : 1;
     const index_t tasks = g_.batch * g_.groups * parts;
-    Slots slots(tasks, g_.filters * rows_ * positions_ / parts);
+    Slots slots(tasks, g_.filters * rows_ * positions_ / parts, memory_->threads);
     Arrays<A> arrays;
     const index_t weights_at = ReserveConverted(g_.groups * g_.filters * rows_, &arrays);
     const index_t slot_size = arrays.Reserve(0);
@@ -288,7 +287,8 @@ class Products {
         std::max(kPreferredTileBytes / kSize / per_channel, kMinTile / taps_), 1, g_.channels);
     const index_t blocks = (g_.channels + block - 1) / block;
     const index_t parts = direct_ && !one_channel_ ? blocks : 1;
-    Slots slots(g_.batch * g_.groups * parts, g_.filters * rows_ * positions_ / parts);
+    Slots slots(g_.batch * g_.groups * parts, g_.filters * rows_ * positions_ / parts,
+                memory_->threads);
     const Tiling tiling(g_.positions,
                         std::max(kMinTile, 4 * kPreferredTileBytes / kSize / (block * taps_)));
     const index_t unpacked_rows = std::min(block * taps_, RowsOfBlock(tiling.LargestSize()));
@@ -726,7 +726,7 @@ class Products {
                            const PackedWeights& packed) const {
     const index_t shared = SharedImages();
     const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
-    Slots slots(tasks, g_.filters * rows_ * shared * positions_);
+    Slots slots(tasks, g_.filters * rows_ * shared * positions_, memory_->threads);
     // Large products use all threads themselves, one after the other.
     if (tensor_internal::ProductsPerTask(g_.filters, shared * positions_, rows_, tasks) >= tasks) {
       slots.count = 1;
@@ -789,7 +789,7 @@ class Products {
   /// Correlate for groups of one channel: each tap adds the shifted image times its weight.
   void CorrelateChannels(const void* image, const void* weight, const void* bias, bool add,
                          void* result) const {
-    Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_);
+    Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_, memory_->threads);
     Arrays<A> arrays;
     const index_t weights = g_.groups * g_.filters * taps_;
     const index_t weights_at = ReserveConverted(weights, &arrays);
@@ -866,7 +866,7 @@ class Products {
 
   /// WeightGradient for groups of one channel: a task takes a group of all images.
   void WeightGradientOfChannels(const void* image, const void* result, bool add, void* grad) const {
-    Slots slots(g_.groups, 8 * g_.batch * g_.filters * taps_ * positions_);
+    Slots slots(g_.groups, 8 * g_.batch * g_.filters * taps_ * positions_, memory_->threads);
     Arrays<A> slot;
     const index_t image_at = ReserveConverted(image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
@@ -981,11 +981,16 @@ void WithProducts(const ConvolutionGeometry& geometry, DType dtype, ConvolutionM
 ConvolutionLoops::ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype)
     : geometry_(WithoutEmptyImages(geometry)), dtype_(dtype) {}
 
-void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& products) {
-  memory_ = {.measures = true};
+int64_t ConvolutionLoops::WorkspaceBytes(int threads, const std::function<void()>& products) {
+  memory_ = {.measures = true, .threads = threads};
   products();
+  return memory_.size_bytes;
+}
+
+void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& products) {
+  const int64_t size_bytes = WorkspaceBytes(ParallelWidth(), products);
   memory_.measures = false;
-  memory_.data = workspace->GetSpaceBytes(memory_.size_bytes);
+  memory_.data = workspace->GetSpaceBytes(size_bytes);
   products();
 }
 

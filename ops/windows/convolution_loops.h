@@ -30,6 +30,7 @@ struct ConvolutionGeometry {
 /// The workspace of a call's products, or how much it must be.
 struct ConvolutionMemory {
   bool measures = false;  ///< whether products only raise size_bytes to what they need
+  int threads = 1;        ///< of the loops over slots
   int64_t size_bytes = 0;
   void* data = nullptr;
 };
@@ -45,6 +46,11 @@ struct ConvolutionMemory {
 class ConvolutionLoops {
  public:
   ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype);
+
+  /// Returns the bytes of workspace that Run requests for these products on so many threads; on
+  /// fewer it requests no more. Calls `products`, which computes nothing then: the members below
+  /// only read shapes and requests.
+  int64_t WorkspaceBytes(int threads, const std::function<void()>& products);
 
   /// Calls `products`, which calls the members below, twice: they first tell how much workspace
   /// they need, and then compute.

@@ -111,6 +111,9 @@ index_t WinogradLoops::BestTile(const ConvolutionGeometry& g) {
 }
 
 WinogradLoops::WinogradLoops(const ConvolutionGeometry& geometry, index_t tile)
+    : WinogradLoops(geometry, tile, ParallelWidth()) {}
+
+WinogradLoops::WinogradLoops(const ConvolutionGeometry& geometry, index_t tile, index_t threads)
     : g_(geometry),
       tiles_{.size = tile,
              .height = g_.image[1],
@@ -126,23 +129,22 @@ WinogradLoops::WinogradLoops(const ConvolutionGeometry& geometry, index_t tile)
       units_(Over(tile_count_, kWinogradColumns)),
       filter_blocks_(Over(g_.filters, kMostFilters)),
       weight_stride_(RoundUp(g_.filters * g_.channels, kApart) + kApart) {
-  const index_t width = ParallelWidth();
-  const auto units_within = [&](index_t threads) {
-    const index_t tiles = TilesWithin(g_, tile, threads);
+  const auto units_within = [&](index_t sharing) {
+    const index_t tiles = TilesWithin(g_, tile, sharing);
     return std::clamp(tiles, kWinogradColumns, kMostTiles) / kWinogradColumns;
   };
   // Threads that share a group's input have room for more of its tiles.
-  const index_t alone = units_within(1), shared = units_within(width);
-  one_by_one_ = width > 1 && (Over(units_, alone) < 4 * width || shared >= 2 * alone);
+  const index_t alone = units_within(1), shared = units_within(threads);
+  one_by_one_ = threads > 1 && (Over(units_, alone) < 4 * threads || shared >= 2 * alone);
   groups_ = Over(units_, one_by_one_ ? shared : alone);
   pitch_ = Over(units_, std::max<index_t>(1, groups_)) * kWinogradColumns;
   if (one_by_one_) {
     filter_blocks_ =
-        std::max(filter_blocks_, std::min<index_t>(2 * width, g_.filters / kLeastFilters));
-    if (filter_blocks_ > width) filter_blocks_ = RoundUp(filter_blocks_, width);
+        std::max(filter_blocks_, std::min<index_t>(2 * threads, g_.filters / kLeastFilters));
+    if (filter_blocks_ > threads) filter_blocks_ = RoundUp(filter_blocks_, threads);
   }
-  groups_at_once_ = one_by_one_ ? 1 : std::min<index_t>(width, groups_);
-  sums_at_once_ = one_by_one_ ? std::min<index_t>(width, filter_blocks_) : groups_at_once_;
+  groups_at_once_ = one_by_one_ ? 1 : std::min<index_t>(threads, groups_);
+  sums_at_once_ = one_by_one_ ? std::min<index_t>(threads, filter_blocks_) : groups_at_once_;
   input_stride_ = g_.channels * pitch_ + kApart;
   sums_stride_ = Over(g_.filters, filter_blocks_) * pitch_ + kApart;
   input_size_ = terms_ * input_stride_;
