@@ -53,7 +53,6 @@ class Compiler {
                                                    {.device = options_.device,
                                                     .prepared = has_passes ? &prepared : nullptr,
                                                     .keeps_unread = options_.keeps_unread})};
-    compiled.plan = PlanMemory(&compiled.program, options_.sharing);
     compiled.constants = std::move(prepared.constants);
     compiled.parameters = std::move(prepared.parameters);
     return compiled;

@@ -11,7 +11,6 @@
 #include "tessera/base/tshape.h"
 #include "tessera/graph/node.h"
 #include "tessera/graph/passes/constants.h"
-#include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/ops/operator.h"
 
@@ -39,12 +38,10 @@ struct CompileOptions {
   /// Returns a graph that is not complete, in place of an error, if inference leaves a shape or a
   /// type unknown.
   bool may_be_incomplete = false;
-  /// The values that may share memory.
-  MemorySharing sharing = MemorySharing::kAll;
 };
 
-/// A graph and its gradients as steps with planned memory: everything that does not depend on
-/// arrays.
+/// A graph and its gradients as steps: everything that depends on neither arrays nor operators'
+/// implementations. PlanMemory plans the memory of the steps' values.
 struct CompiledGraph {
   /// Whether all shapes and types are known. If not (CompileOptions::may_be_incomplete), there is
   /// nothing else.
@@ -52,13 +49,12 @@ struct CompiledGraph {
   /// The steps. Each variable of the given graph has a value with its shape, type and device, also
   /// one that no step needs.
   Program program;
-  MemoryPlan plan;  ///< the memory of the program's intermediate values
   /// The values of ValueKind::kFixed, constants first: see PreparedGraph.
   std::vector<FixedValue> constants = {}, parameters = {};
 };
 
-/// Compiles a graph: infers shapes and types, adds gradients, runs the passes, makes a program of
-/// the result and plans its memory.
+/// Compiles a graph: infers shapes and types, adds gradients, runs the passes, and makes a program
+/// of the result.
 ///
 /// `shapes` and `types` are those of variables that are known, by name; the others are inferred,
 /// and a type that nothing determines is float32. `grad_requests` has one entry for each argument

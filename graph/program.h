@@ -51,10 +51,13 @@ struct Step {
   std::vector<TShape> in_shapes = {};
   std::vector<DType> in_types = {};
   int device = 0;  ///< the position in Program::devices
+  /// An intermediate value whose bytes the call uses as workspace, or kNoValue.
+  int workspace = kNoValue;
 
   /// Returns the values that the step reads. A value that is added to is not among them.
   const std::vector<int>& Reads() const { return inputs; }
-  /// Returns the values that the step writes: requested outputs, then mutated inputs.
+  /// Returns the values that the step writes: requested outputs, then mutated inputs, then the
+  /// workspace.
   std::vector<int> Writes() const;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tessera/graph/compile.h"
+#include "tessera/graph/passes/memory_plan.h"
 #include "tessera/ops/registry.h"
 
 using namespace tessera;  // NOLINT
@@ -18,10 +19,11 @@ int main() {
   x = make("Activation", {{"act_type", "tanh"}}, "tanh", x);
   // The arguments are data, fc_weight and fc_bias, in the order of the graph.
   const std::vector<OpReqType> requests = {kNullOp, kWriteTo, kWriteTo};
-  const graph::CompiledGraph compiled = graph::Compile({x}, {{"data", {32, 4}}}, {}, requests);
+  graph::CompiledGraph compiled = graph::Compile({x}, {{"data", {32, 4}}}, {}, requests);
   std::printf("fc_weight %s\n", compiled.program.values[1].shape.ToString().c_str());
   for (const graph::Step& step : compiled.program.steps) {
     std::printf("%s ", step.node->name.c_str());
   }
-  std::printf("\nbytes of memory: %d\n", static_cast<int>(compiled.plan.SizeBytes()));
+  const graph::MemoryPlan plan = graph::PlanMemory(&compiled.program);
+  std::printf("\nbytes of memory: %d\n", static_cast<int>(plan.SizeBytes()));
 }

@@ -351,6 +351,7 @@ std::vector<int> Step::Writes() const {
   for (size_t i = 0; i < mutated.size(); ++i) {
     if (req[outputs.size() + i] != kNullOp) writes.push_back(inputs[At(mutated[i])]);
   }
+  if (workspace != kNoValue) writes.push_back(workspace);
   return writes;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/storage/storage.h"
+#include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/tblob.h"
 
 #if defined(ABSL_HAVE_THREAD_SANITIZER)
@@ -108,6 +110,44 @@ class Workspace {
   const TBlob blob_;
 };
 
+// The most resources of a call for which callers may provide the workspace.
+constexpr size_t kMaxResources = 4;
+
+/// The workspace that the caller of a call provides. What the operator requests beyond it is
+/// allocated until the call ends.
+class ProvidedWorkspace final : public Resource {
+ public:
+  ProvidedWorkspace(std::span<std::byte> memory, Device device, std::string_view tag)
+      : memory_(memory), device_(device), tag_(tag) {}
+  ~ProvidedWorkspace() override { FreeMore(); }
+  ProvidedWorkspace(const ProvidedWorkspace&) = delete;
+  ProvidedWorkspace& operator=(const ProvidedWorkspace&) = delete;
+
+  ResourceRequest request() const override { return {ResourceRequest::Type::kTempSpace}; }
+  Device device() const override { return device_; }
+  void* GetSpaceBytes(int64_t size_bytes) override {
+    if (size_bytes == 0) return nullptr;
+    if (size_bytes <= static_cast<int64_t>(memory_.size())) return memory_.data();
+    FreeMore();
+    more_ = Storage::Get()->Alloc(size_bytes, device_, tag_);
+    return more_->dptr;
+  }
+  PhiloxState* GetRandomState() override {
+    throw FailedPrecondition("Resource::GetRandomState: the resource is no random generator");
+  }
+
+ private:
+  void FreeMore() {
+    if (more_) Storage::Get()->Free(*more_);
+    more_.reset();
+  }
+
+  const std::span<std::byte> memory_;
+  const Device device_;
+  const std::string_view tag_;
+  std::optional<Storage::Handle> more_;
+};
+
 /// Tells ThreadSanitizer that the calling thread reads and writes the blobs of a call, as a whole.
 /// Operators are compiled without ThreadSanitizer, which therefore does not see their accesses.
 /// `req` has one entry for each output, then one for each mutated input of the property. Does
@@ -193,19 +233,75 @@ OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorPrope
     resources_.push_back(resource.resource);
     resource_vars_.push_back(resource.var);
   }
+  FindAdder();
+}
+
+OperatorCall::OperatorCall(const OperatorCall& other, std::vector<OpReqType> req)
+    : node_(other.node_),
+      property_(other.property_),
+      backward_(other.backward_),
+      device_(other.device_),
+      operator_(other.operator_),
+      op_name_(other.op_name_),
+      req_(std::move(req)),
+      resources_(other.resources_),
+      resource_vars_(other.resource_vars_),
+      checks_finite_(other.checks_finite_),
+      fn_property_(other.fn_property_) {
+  FindAdder();
+}
+
+void OperatorCall::FindAdder() {
   const bool adds = std::find(req_.begin(), req_.end(), kAddTo) != req_.end();
   if (adds && !operator_->AcceptsAddTo()) {
     adder_ = OperatorRegistry::Get().FindOrCreate("_copy", {});
   }
 }
 
+std::shared_ptr<const OperatorCall> OperatorCall::WithRequests(std::vector<OpReqType> req) const {
+  return std::shared_ptr<const OperatorCall>(new OperatorCall(*this, std::move(req)));
+}
+
+int64_t OperatorCall::PlanWorkspace(std::span<const TBlob> inputs, std::span<const TBlob> outputs) {
+  const auto space = std::find_if(resources_.begin(), resources_.end(), [](Resource* resource) {
+    return resource->request().type == ResourceRequest::Type::kTempSpace;
+  });
+  // On a GPU, kernels may still use what a call allocates when it has returned.
+  if (space == resources_.end() || device_.type == DeviceType::kGpu) return 0;
+  if (resources_.size() > kMaxResources) return 0;
+  const int threads = std::max(Engine::Get()->num_workers(), ParallelWidth());
+  std::vector<OpReqType> req = req_;
+  if (adder_ != nullptr) std::replace(req.begin(), req.end(), kAddTo, kWriteTo);
+  std::optional<int64_t> size_bytes;
+  if (backward_ == nullptr) {
+    size_bytes = operator_->ForwardWorkspaceBytes(threads, inputs, req, outputs);
+  } else {
+    const BackwardArguments arguments(*backward_, inputs);
+    size_bytes = operator_->BackwardWorkspaceBytes(threads, arguments.out_grad, arguments.in_data,
+                                                   arguments.out_data, req, outputs);
+  }
+  if (!size_bytes) return 0;
+  // The variables of the resources are the last ones, in their order.
+  resource_vars_.erase(resource_vars_.end() - (resources_.end() - space));
+  *space = nullptr;
+  return *size_bytes;
+}
+
 void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
-                       std::span<const TBlob> outputs,
-                       std::span<const void* const> prepared) const {
+                       std::span<const TBlob> outputs, std::span<const void* const> prepared,
+                       std::span<std::byte> workspace) const {
+  ProvidedWorkspace provided(workspace, device_, op_name_);
+  std::array<Resource*, kMaxResources> with_provided{};
+  std::span<Resource* const> requested = resources_;
+  if (std::find(requested.begin(), requested.end(), nullptr) != requested.end()) {
+    std::replace_copy(requested.begin(), requested.end(), with_provided.begin(),
+                      static_cast<Resource*>(nullptr), static_cast<Resource*>(&provided));
+    requested = {with_provided.data(), requested.size()};
+  }
   const OpContext context{.is_train = mode.is_train,
                           .needs_gradient = mode.needs_gradient,
                           .stream = stream,
-                          .requested = resources_,
+                          .requested = requested,
                           .prepared = prepared};
   // Acquire: pairs with the store of SetCallObserver, so that the observer is complete.
   CallObserver* const observer = call_observer.load(std::memory_order_acquire);

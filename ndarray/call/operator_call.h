@@ -1,6 +1,8 @@
 #ifndef TESSERA_NDARRAY_CALL_OPERATOR_CALL_H_
 #define TESSERA_NDARRAY_CALL_OPERATOR_CALL_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,11 +57,23 @@ class OperatorCall {
   OperatorCall(const OperatorCall&) = delete;
   OperatorCall& operator=(const OperatorCall&) = delete;
 
+  /// Returns a call that differs from this one in its requests alone: it has the same operator and
+  /// resources.
+  std::shared_ptr<const OperatorCall> WithRequests(std::vector<OpReqType> req) const;
+
+  /// Lets the callers of Run provide workspace, if the operator states how much it needs. The blobs
+  /// are like those that Run will have, but need no memory. Returns the bytes; 0 if the operator
+  /// needs none, or states nothing and uses a shared resource. The bytes suffice if Run is called
+  /// where no more threads are than the engine has workers or the caller of this function has.
+  int64_t PlanWorkspace(std::span<const TBlob> inputs, std::span<const TBlob> outputs);
+
   /// Returns the operator's name, and the implementation's if there is a choice:
   /// "Convolution[packed]". A gradient's begins with "_backward_".
   const std::string& op_name() const { return op_name_; }
   /// Returns the operator, for other calls.
   const std::shared_ptr<Operator>& op() const { return operator_; }
+  /// Returns the requests.
+  const std::vector<OpReqType>& req() const { return req_; }
   /// Returns the kind of the engine operation that runs the call: kAsync for an operator of
   /// Purity::kSynchronous, whose calls may block, and therefore run in operations of their own.
   FnProperty fn_property() const { return fn_property_; }
@@ -73,11 +87,15 @@ class OperatorCall {
   /// operator throws, with the names of node and operator and the inputs' shapes; Error::op() is
   /// then the operator, for a gradient the one that it belongs to. With the setting
   /// TESSERA_CHECK_FINITE, also throws Error(kOutOfRange) if an element of a visible output or of a
-  /// mutated input is NaN or infinite afterwards.
+  /// mutated input is NaN or infinite afterwards. After PlanWorkspace, `workspace` has that many
+  /// bytes, aligned to 64; if the operator requests more, this is allocated for the call.
   void Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
-           std::span<const TBlob> outputs, std::span<const void* const> prepared = {}) const;
+           std::span<const TBlob> outputs, std::span<const void* const> prepared = {},
+           std::span<std::byte> workspace = {}) const;
 
  private:
+  OperatorCall(const OperatorCall& other, std::vector<OpReqType> req);
+  void FindAdder();
   void RunOperator(const OpContext& context, std::span<const TBlob> inputs,
                    std::span<const OpReqType> req, std::span<const TBlob> outputs) const;
   void RunAndAdd(const OpContext& context, std::span<const TBlob> inputs,
@@ -93,7 +111,7 @@ class OperatorCall {
   std::shared_ptr<Operator> operator_;
   std::string op_name_;
   const std::vector<OpReqType> req_;
-  std::vector<Resource*> resources_;
+  std::vector<Resource*> resources_;  // null for a workspace that the callers provide
   std::vector<Variable*> resource_vars_;
   const bool checks_finite_;
   FnProperty fn_property_ = FnProperty::kNormal;

@@ -1,5 +1,6 @@
 // The memory that executors and compiled functions plan for the intermediate results of known
-// networks, beside the liveness bound: the most that the results need which one step uses or keeps.
+// networks and for workspaces, beside the liveness bound: the most that one step needs for its
+// workspace and for the results that it uses or keeps.
 // Nothing is run, and no array is touched. What is timed is inference, passes and plan.
 //
 // The bound on the ratio is that of a plan 5 % above the liveness bound. DenseNet-121 has none: its

@@ -142,15 +142,11 @@ void CompiledCall::Compile(const std::vector<NodeEntry>& heads, const IndexedGra
 
 graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& heads) {
   const bool training = signature_.is_train() || signature_.is_recorded();
-  // Memory for the gradient is taken when it runs, since a network may have many calls on the tape.
   const graph::CompileOptions options{.caller = "CachedOp",
                                       .device = signature_.device(),
                                       .training = training,
                                       .splits = derived_ != nullptr && !training,
-                                      .may_be_incomplete = true,
-                                      .sharing = signature_.is_recorded()
-                                                     ? graph::MemorySharing::kForwardFirst
-                                                     : graph::MemorySharing::kAll};
+                                      .may_be_incomplete = true};
   gradient_error_.reset();
   std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
   const graph::KnownVariables known = signature_.Variables();
@@ -199,8 +195,10 @@ void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
       value_of_fixed_[At(value.index)] = i;
     }
   }
-  program_ = std::make_shared<const PreparedProgram>(std::move(compiled.program),
-                                                     std::move(compiled.plan));
+  // Memory for the gradient is taken when it runs, since a network may have many calls on the tape.
+  program_ = std::make_shared<const PreparedProgram>(
+      std::move(compiled.program),
+      signature_.is_recorded() ? graph::MemorySharing::kForwardFirst : graph::MemorySharing::kAll);
   forms_.clear();
   if (derived_ == nullptr) return;
   for (const PreparedInput& input : program_->prepared_inputs()) {
@@ -317,10 +315,8 @@ GradientRun CompiledCall::Gradient(std::span<const OpReqType> requests, bool is_
   for (const int input : input_of_argument_) of_arguments.push_back(requests[At(input)]);
   const std::lock_guard lock(mutex_);
   if (!is_last && retaining_program_ == nullptr) {
-    Program program = program_->program();
-    graph::MemoryPlan plan = PlanMemory(&program, graph::MemorySharing::kWithinDirection);
-    retaining_program_ =
-        std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
+    retaining_program_ = std::make_shared<const PreparedProgram>(
+        program_->program(), graph::MemorySharing::kWithinDirection);
   }
   GradientRun& run = gradients_[{is_last, of_arguments}];
   if (run.program == nullptr) {

@@ -1,12 +1,14 @@
 #include "tessera/symbol/executor.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/compile.h"
+#include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
 #include "tessera/symbol/run/fixed_values.h"
@@ -165,7 +167,7 @@ void Executor::BindPlanned(bool training, CompiledGraph compiled,
         [&arrays](const std::string& name) { return arrays.at(name); });
   }
   const auto prepared = std::make_shared<const PreparedProgram>(std::move(compiled.program),
-                                                                std::move(compiled.plan));
+                                                                graph::MemorySharing::kAll);
   if (outputs_.empty()) MakeArrays(prepared->program(), outputs);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, fixed.get());
   std::vector<std::shared_ptr<Arena>> arenas;
@@ -180,14 +182,16 @@ void Executor::BindPlanned(bool training, CompiledGraph compiled,
 }
 
 void Executor::BindMonitored() {
-  CompiledGraph compiled =
-      Compile({.training = true, .keeps_unread = true, .sharing = graph::MemorySharing::kNone});
+  CompiledGraph compiled = Compile({.training = true, .keeps_unread = true});
   const auto prepared = std::make_shared<const PreparedProgram>(
-      std::move(compiled.program), std::move(compiled.plan), SegmentSize::kOneStep);
+      std::move(compiled.program), graph::MemorySharing::kNone, SegmentSize::kOneStep);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, nullptr);
+  // Calls allocate their workspace, since all workspaces together may be larger than the results.
+  std::unordered_set<int> workspaces;
+  for (const Step& step : prepared->program().steps) workspaces.insert(step.workspace);
   for (int i = 0; i < prepared->program().num_values(); ++i) {
     const Value& value = prepared->program().values[At(i)];
-    if (value.kind != ValueKind::kIntermediate) continue;
+    if (value.kind != ValueKind::kIntermediate || workspaces.contains(i)) continue;
     binding->SetArray(
         i, NDArray(value.shape, prepared->program().devices[At(value.device)], value.dtype));
   }
@@ -440,7 +444,9 @@ std::string Executor::DebugString() const {
     if (!implementation.empty()) text += " by " + implementation;
     if (program.devices.size() > 1) text += " on " + program.devices[At(step.device)].ToString();
     text += " ->";
-    for (const int value : step.Writes()) text += " " + Describe(value);
+    for (const int value : step.Writes()) {
+      text += (value == step.workspace ? " workspace at " : " ") + Describe(value);
+    }
     text += "\n";
   }
   const MemoryPlanSummary plan = memory_plan();

@@ -1,6 +1,7 @@
 #include "tessera/symbol/run/prepared_program.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,7 +14,7 @@ namespace {
 
 using base_internal::At;
 using graph::kNoValue;
-using graph::MemoryPlan;
+using graph::MemorySharing;
 using graph::Program;
 using graph::Step;
 using graph::Value;
@@ -37,22 +38,42 @@ bool Contains(const std::vector<int>& sorted, int value) {
 
 }  // namespace
 
-PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize segment_size)
-    : program_(std::move(program)), plan_(std::move(plan)) {
+PreparedProgram::PreparedProgram(Program program, MemorySharing sharing, SegmentSize segment_size)
+    : program_(std::move(program)) {
+  MakeCalls();
+  plan_ = PlanMemory(&program_, sharing);
   first_writer_.assign(program_.values.size(), kNoValue);
+  for (int i = 0; i < program_.num_steps(); ++i) {
+    const Step& step = program_.steps[At(i)];
+    // The plan lets outputs be written in place.
+    if (step.req != calls_[At(i)]->req()) calls_[At(i)] = calls_[At(i)]->WithRequests(step.req);
+    for (const int value : step.Writes()) {
+      if (first_writer_[At(value)] == kNoValue) first_writer_[At(value)] = i;
+    }
+  }
+  if (!has_gradient()) FindPreparedInputs();
+  for (int value = 0; value < program_.num_values(); ++value) variable_of_.push_back(value);
+  CutSegments(segment_size, 0, program_.num_forward_steps);
+  num_forward_segments_ = segments_.size();
+  CutSegments(segment_size, program_.num_forward_steps, program_.num_steps());
+  // Lists refer to variables of segments that are cut later: those of the run before.
+  for (Segment& segment : segments_) segment = MakeSegment(segment.begin, segment.end);
+}
+
+void PreparedProgram::MakeCalls() {
   // A step and its gradient share the operator.
   std::unordered_map<const graph::Node*, int> step_of;
   for (int i = 0; i < program_.num_steps(); ++i) {
-    const Step& step = program_.steps[At(i)];
+    Step& step = program_.steps[At(i)];
     step_of.emplace(step.node.get(), i);
     const auto forward = step_of.find(step.node->forward.get());
     const bool is_shared =
         forward != step_of.end() && program_.steps[At(forward->second)].device == step.device;
-    calls_.push_back(
-        MakeCall(step, step.req, is_shared ? calls_[At(forward->second)]->op() : nullptr));
-    for (const int value : step.Writes()) {
-      if (first_writer_[At(value)] == kNoValue) first_writer_[At(value)] = i;
-    }
+    const Device device = program_.devices[At(step.device)];
+    const auto call = std::make_shared<OperatorCall>(
+        step.node->name, step.node->property, device, step.in_shapes, step.in_types, step.req,
+        is_shared ? calls_[At(forward->second)]->op() : nullptr,
+        graph::NamedImplementation(*step.node));
     first_blob_.push_back(blobs_.size());
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (const int value : *list) {
@@ -63,20 +84,25 @@ PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize s
         blob = TBlob(nullptr, v.shape, v.dtype, program_.devices[At(v.device)]);
       }
     }
+    const std::span<const TBlob> blobs = std::span(blobs_).subspan(first_blob_.back());
+    const int64_t workspace_bytes =
+        call->PlanWorkspace(blobs.first(step.inputs.size()), blobs.subspan(step.inputs.size()));
+    if (workspace_bytes > 0 && step.workspace == kNoValue) {
+      step.workspace = program_.num_values();
+      program_.values.push_back(
+          {.shape = TShape{workspace_bytes}, .dtype = DType::kUint8, .device = step.device});
+    }
+    calls_.push_back(call);
   }
   first_blob_.push_back(blobs_.size());
-  if (!has_gradient()) FindPreparedInputs();
-  for (int value = 0; value < program_.num_values(); ++value) variable_of_.push_back(value);
-  CutSegments(segment_size, 0, program_.num_forward_steps);
-  num_forward_segments_ = segments_.size();
-  CutSegments(segment_size, program_.num_forward_steps, program_.num_steps());
-  // Lists refer to variables of segments that are cut later: those of the run before.
-  for (Segment& segment : segments_) segment = MakeSegment(segment.begin, segment.end);
 }
 
 MemoryPlanSummary PreparedProgram::MemorySummary() const {
   const auto in_arrays = std::count(plan_.value_arena.begin(), plan_.value_arena.end(), kNoValue);
-  return {.values = program_.num_values() - static_cast<int>(in_arrays),
+  const auto workspaces =
+      std::count_if(program_.steps.begin(), program_.steps.end(),
+                    [](const Step& step) { return step.workspace != kNoValue; });
+  return {.values = program_.num_values() - static_cast<int>(in_arrays + workspaces),
           .inplace = plan_.inplace,
           .planned_bytes = plan_.SizeBytes(),
           .unplanned_bytes = plan_.unplanned_bytes,
@@ -89,7 +115,9 @@ bool PreparedProgram::IsIntermediate(int value) const {
 
 int64_t PreparedProgram::Elements(const Step& step) const {
   int64_t elements = 0;
-  for (const int value : step.Writes()) elements += program_.values[At(value)].shape.Size();
+  for (const int value : step.Writes()) {
+    if (value != step.workspace) elements += program_.values[At(value)].shape.Size();
+  }
   for (const int value : step.Reads()) elements += program_.values[At(value)].shape.Size();
   return elements;
 }
@@ -100,14 +128,6 @@ Device PreparedProgram::DeviceOf(const Segment& segment) const {
 
 Device PreparedProgram::DeviceOf(const PreparedInput& input) const {
   return program_.devices[At(program_.steps[At(input.step)].device)];
-}
-
-std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
-                                                              std::vector<OpReqType> req,
-                                                              std::shared_ptr<Operator> op) const {
-  return std::make_shared<const OperatorCall>(
-      step.node->name, step.node->property, program_.devices[At(step.device)], step.in_shapes,
-      step.in_types, std::move(req), std::move(op), graph::NamedImplementation(*step.node));
 }
 
 void PreparedProgram::FindPreparedInputs() {
@@ -245,7 +265,7 @@ StepCalls PreparedProgram::CallsFor(std::span<const OpReqType> requests) const {
     if (!is_needed) continue;
     for (const int value : step.inputs) wanted[At(value)] = true;
     const std::shared_ptr<const OperatorCall>& call = calls_[At(i)];
-    calls[At(i)] = req == step.req ? call : MakeCall(step, std::move(req), call->op());
+    calls[At(i)] = req == step.req ? call : call->WithRequests(std::move(req));
   }
   return calls;
 }
@@ -276,10 +296,16 @@ void PreparedProgram::Run(const StepCalls& calls, int begin, int end, CallMode m
     const Step& step = program_.steps[At(i)];
     const size_t num_inputs = step.inputs.size(), num_outputs = step.outputs.size();
     if (calls[At(i)] != nullptr) {
+      std::span<std::byte> workspace;
+      if (step.workspace != kNoValue && memory.pointers[At(step.workspace)] != nullptr) {
+        workspace = {static_cast<std::byte*>(memory.pointers[At(step.workspace)]),
+                     static_cast<size_t>(program_.values[At(step.workspace)].SizeBytes())};
+      }
       calls[At(i)]->Run(mode, stream, {blobs, num_inputs}, {blobs + num_inputs, num_outputs},
                         memory.prepared.empty()
                             ? memory.prepared
-                            : memory.prepared.subspan(first_blob_[At(i)], num_inputs));
+                            : memory.prepared.subspan(first_blob_[At(i)], num_inputs),
+                        workspace);
     }
     blobs += num_inputs + num_outputs;
   }

@@ -45,7 +45,9 @@ using StepCalls = std::vector<std::shared_ptr<const OperatorCall>>;
 
 /// The memory of a run: pointers by value number, or complete blobs.
 struct StepMemory {
-  std::span<void* const> pointers;  ///< one for each value; may be null where no step uses it
+  /// One for each value; may be null where no step uses it, and for a workspace, which the call
+  /// then allocates.
+  std::span<void* const> pointers;
   /// If not empty, what PreparedProgram::MakeBlobs returned for these pointers.
   std::span<const TBlob> blobs = {};
   /// If not empty, has for each blob the prepared form of the input that it is, or null.
@@ -63,7 +65,8 @@ struct PreparedInput {
 };
 
 /// A program with its memory plan, its operators and its segments: everything that runs share. It
-/// has no memory for values.
+/// has no memory for values. Steps whose operator states its workspace have a value for it, which
+/// lies in the plan.
 ///
 /// An intermediate value has the variable of the segment that writes it first, which costs less
 /// than one each and orders as much. The segment's first such value stands for the variable in
@@ -72,8 +75,9 @@ struct PreparedInput {
 /// Threads: immutable. Runs on separate memory may overlap.
 class PreparedProgram {
  public:
-  /// Creates the operators. Throws what OperatorCall's constructor throws.
-  PreparedProgram(graph::Program program, graph::MemoryPlan plan,
+  /// Creates the operators and plans the memory. Workspaces that the program has from another
+  /// PreparedProgram stay. Throws what OperatorCall's constructor throws.
+  PreparedProgram(graph::Program program, graph::MemorySharing sharing,
                   SegmentSize segment_size = SegmentSize::kManySteps);
 
   const graph::Program& program() const { return program_; }
@@ -121,16 +125,15 @@ class PreparedProgram {
   Device DeviceOf(const PreparedInput& input) const;
 
  private:
-  /// Returns a call of a step by the operator `op`, or by a new one if that is null.
-  std::shared_ptr<const OperatorCall> MakeCall(const graph::Step& step, std::vector<OpReqType> req,
-                                               std::shared_ptr<Operator> op) const;
+  /// Makes the calls, the blobs and the values of workspaces.
+  void MakeCalls();
   void FindPreparedInputs();
   void CutSegments(SegmentSize size, int begin, int end);
   bool IsIntermediate(int value) const;
   int64_t Elements(const graph::Step& step) const;
 
-  const graph::Program program_;
-  const graph::MemoryPlan plan_;
+  graph::Program program_;
+  graph::MemoryPlan plan_;
   StepCalls calls_;
   std::vector<int> variable_of_;   // for each value
   std::vector<int> first_writer_;  // for each value, the first step that writes it, or kNoValue

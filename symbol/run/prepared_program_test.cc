@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/ops/registry.h"
+#include "tessera/storage/storage.h"
 
 namespace tessera::symbol_internal {
 namespace {
@@ -46,8 +49,7 @@ PreparedProgram Prepare(const std::vector<NodeEntry>& heads, const TShape& shape
   for (const int id : graph.arguments()) shapes[graph.node(id).name] = shape;
   Program program =
       BuildProgram(heads, InferShapes(graph, shapes), InferTypes(graph, {}), requests);
-  MemoryPlan plan = PlanMemory(&program, sharing);
-  return PreparedProgram(std::move(program), std::move(plan), size);
+  return PreparedProgram(std::move(program), sharing, size);
 }
 
 NodeEntry Chain(NodeEntry x, int size) {
@@ -90,8 +92,7 @@ TEST(PreparedProgramTest, ContentsThatASegmentUsesAreNotPlainWrites) {
   const IndexedGraph graph({norm});
   Program built = BuildProgram({norm}, InferShapes(graph, {{"x", {8, 4}}}), InferTypes(graph, {}),
                                {kAddTo, kNullOp, kNullOp});
-  MemoryPlan plan = PlanMemory(&built);
-  const PreparedProgram program(std::move(built), std::move(plan));
+  const PreparedProgram program(std::move(built), MemorySharing::kAll);
   ASSERT_EQ(program.forward().size(), 1u);
   EXPECT_EQ(program.forward()[0].kept.size(), 2u);
   ASSERT_EQ(program.backward().size(), 1u);
@@ -118,6 +119,76 @@ TEST(PreparedProgramTest, GradientsThatAreNotRequestedAreLeftOut) {
   for (size_t i = 3; i < 6; ++i) EXPECT_EQ(same[i], program.calls()[i]);
   EXPECT_THAT(used(program.CallsFor(first)), testing::Contains(true).Times(2));
   EXPECT_THAT(used(program.CallsFor(none)), testing::Each(false));
+}
+
+/// A convolution of 8 x 8 pixels with its gradients.
+PreparedProgram Convolution(MemorySharing sharing) {
+  const NodeEntry conv = Apply("Convolution", {graph::MakeVariable("x")},
+                               {{"kernel", "(3,3)"}, {"num_filter", "4"}, {"no_bias", "1"}});
+  const IndexedGraph graph({conv});
+  Program program = BuildProgram({conv}, InferShapes(graph, {{"x", {2, 3, 8, 8}}}),
+                                 InferTypes(graph, {}), {kWriteTo, kWriteTo});
+  return PreparedProgram(std::move(program), sharing);
+}
+
+TEST(PreparedProgramTest, WorkspaceThatAnOperatorStatesLiesInThePlan) {
+  const PreparedProgram prepared = Convolution(MemorySharing::kAll);
+  const Program& program = prepared.program();
+  ASSERT_EQ(program.num_steps(), 2);
+  const int workspace = program.steps[1].workspace;
+  ASSERT_NE(workspace, kNoValue);
+  const int64_t size_bytes = program.values[At(workspace)].SizeBytes();
+  EXPECT_GT(size_bytes, 0);
+  EXPECT_GE(prepared.plan().SizeBytes(), size_bytes);
+  EXPECT_EQ(prepared.MemorySummary().values, 0);  // all results lie in arrays
+  // No variable of a shared workspace keeps the segment from others.
+  EXPECT_THAT(prepared.forward()[0].resources, IsEmpty());
+  EXPECT_THAT(prepared.backward()[0].resources, IsEmpty());
+  // Planned again, the program keeps its values.
+  const PreparedProgram again(program, MemorySharing::kWithinDirection);
+  EXPECT_EQ(again.program().num_values(), program.num_values());
+  EXPECT_EQ(again.intermediate_variables(), prepared.intermediate_variables());
+  EXPECT_THAT(again.backward()[0].resources, IsEmpty());
+
+  const NodeEntry moments = Apply("moments", {graph::MakeVariable("x")}, {{"axes", "(0,)"}});
+  EXPECT_THAT(Prepare({moments}, {4, 4}, {kNullOp}).forward()[0].resources, testing::SizeIs(1));
+}
+
+TEST(PreparedProgramTest, ARunUsesAtMostThePlannedWorkspace) {
+  const PreparedProgram prepared = Convolution(MemorySharing::kAll);
+  const Program& program = prepared.program();
+  // Each value has memory that begins at a line of the cache and ends at a guard zone.
+  constexpr size_t kGuard = 4096, kLine = 64;
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<void*> pointers;
+  std::vector<std::span<std::byte>> guards;
+  for (const graph::Value& value : program.values) {
+    const auto size = static_cast<size_t>(value.SizeBytes());
+    memory.emplace_back(size + kGuard + kLine, std::byte{0});
+    const size_t misplaced = reinterpret_cast<uintptr_t>(memory.back().data()) % kLine;
+    std::byte* const begin = memory.back().data() + (kLine - misplaced) % kLine;
+    pointers.push_back(begin);
+    guards.emplace_back(begin + size, kGuard);
+    std::fill(guards.back().begin(), guards.back().end(), std::byte{0x5A});
+  }
+  const int64_t before = Storage::Get()->Stats(Device::Cpu()).allocations;
+  prepared.Run(prepared.calls(), 0, program.num_steps(), {}, nullptr, {.pointers = pointers});
+  EXPECT_EQ(Storage::Get()->Stats(Device::Cpu()).allocations, before);
+  for (const std::span<std::byte> guard : guards) {
+    EXPECT_THAT(guard, testing::Each(std::byte{0x5A}));
+  }
+}
+
+TEST(PreparedProgramTest, CallsWithOtherRequestsHaveTheSameResources) {
+  const NodeEntry x = graph::MakeVariable("x");
+  const PreparedProgram program =
+      Prepare({Apply("prod", {x}, {{"axis", "1"}})}, {4, 4}, {kWriteTo});
+  const OpReqType add[] = {kAddTo};
+  const StepCalls calls = program.CallsFor(add);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_NE(calls[1], program.calls()[1]);
+  EXPECT_EQ(calls[1]->resource_vars(), program.calls()[1]->resource_vars());
+  EXPECT_THAT(calls[1]->req(), ElementsAre(kAddTo));
 }
 
 /// The order that an engine makes of operations by their variables.
