@@ -5,6 +5,9 @@
 // m is 1, the number of rows along the last axis (normalization=batch) or the number of elements
 // above valid_thresh (valid; at least 1). No head gradient is read. Shapes: any; out like data.
 // Types: float32, float64, float16, bfloat16.
+#include <cstdint>
+#include <optional>
+
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/loops/reduce_function.h"
@@ -135,6 +138,13 @@ class MakeLossOperator : public Operator {
     axes[0] = true;
     Reduce(kSum, ones, axes, count, kWriteTo, context);
     MapCall(in_grad[0].reshape({n}), req[0]).Add(count).Add(scale).Run(kOverCount, context);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob>,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>, std::span<const OpReqType>,
+                                                std::span<const TBlob>) const override {
+    if (param_.normalization != Normalization::kValid) return 0;
+    return (in_data[0].Size() + 1) * static_cast<int64_t>(sizeof(double));
   }
 
  private:

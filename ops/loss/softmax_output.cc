@@ -15,6 +15,9 @@
 // product of rest), (n, rest…) or (n, 1, rest…). A label of data's shape holds probabilities:
 // d data = grad_scale * (out - label). Types: float32, float64, float16, bfloat16; the label has
 // data's type.
+#include <cstdint>
+#include <optional>
+
 #include "tessera/ops/kernel.h"
 
 namespace tessera {
@@ -202,6 +205,11 @@ class SoftmaxOutputOp final : public Operator {
       Softmax(out, data);
     }
   }
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob>) const override {
+    return req[0] == kAddTo ? in_data[0].Size() * static_cast<int64_t>(sizeof(T)) : 0;
+  }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
@@ -253,6 +261,13 @@ class SoftmaxOutputOp final : public Operator {
       gradient.valid = valid.dptr_;
     }
     Write(data_grad, req[0], gradient, out_grad, stream);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob>, std::span<const TBlob>,
+                                                std::span<const TBlob>, std::span<const OpReqType>,
+                                                std::span<const TBlob>) const override {
+    const bool counts = param_.normalization == Normalization::kValid;
+    using Accumulator = typename LossGradient<Device, T>::Accumulator;
+    return counts ? static_cast<int64_t>(sizeof(Accumulator)) : 0;
   }
 
  private:

@@ -13,6 +13,7 @@
 //
 // Shapes: any; out and mask like data. Types: float32, float64, float16, bfloat16.
 #include <cmath>
+#include <cstdint>
 #include <optional>
 
 #include "tessera/ops/gradient_formula.h"
@@ -323,6 +324,22 @@ class LeakyReLUOperator final : public Operator {
     }
   }
 
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob>) const override {
+    if (param_.act_type != LeakyType::kRrelu || WritesSlopes(req)) return 0;
+    return in_data[0].Size() * DTypeSizeBytes(in_data[0].type_flag_);
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob>,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>,
+                                                std::span<const OpReqType> req,
+                                                std::span<const TBlob>) const override {
+    if (param_.act_type != LeakyType::kPrelu || req[1] == kNullOp) return 0;
+    const TBlob& x = in_data[0];
+    return x.Size() * DTypeSizeBytes(ComputedIn(kSlopeGradient, x.type_flag_));
+  }
+
  private:
   /// Returns gamma with a shape that broadcasts to that of data.
   static TBlob Gamma(const TBlob& gamma, const TShape& data) {
@@ -337,11 +354,15 @@ class LeakyReLUOperator final : public Operator {
     return gamma.reshape(shape);
   }
 
+  static bool WritesSlopes(std::span<const OpReqType> req) {
+    return req[1] == kWriteTo || req[1] == kWriteInplace;
+  }
+
   void ForwardRandom(const OpContext& context, std::span<const TBlob> in_data,
                      std::span<const OpReqType> req, std::span<const TBlob> out_data) const {
     const TBlob& data = in_data[0];
     TBlob slopes = out_data[1];
-    if (req[1] != kWriteTo && req[1] != kWriteInplace) {
+    if (!WritesSlopes(req)) {
       slopes = WorkspaceArray<xpu>(context, 1, data.shape_, data.type_flag_, data.device_);
     }
     if (!context.is_train) {

@@ -12,6 +12,8 @@
 // weight (channels, 1, kernel, kernel). Types: float32, float64, float16, bfloat16. Runs on the
 // CPU.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tessera/ops/gradient_formula.h"
@@ -222,9 +224,7 @@ class UpSamplingOperator final : public Operator {
     if (req[0] == kNullOp) return;
     if (param_.bilinear) {
       ConvolutionLoops loops = Loops(in_data[0], out_data[0].shape_);
-      loops.Run(context.requested[0], [&] {
-        loops.Spread(in_data[0].dptr_, in_data[1].dptr_, nullptr, req[0], out_data[0].dptr_);
-      });
+      loops.Run(context.requested[0], [&] { Enlarge(in_data, req, out_data, &loops); });
       return;
     }
     index_t channel = 0;
@@ -246,10 +246,7 @@ class UpSamplingOperator final : public Operator {
     const TBlob& g = out_grad[0];
     if (param_.bilinear) {
       ConvolutionLoops loops = Loops(in_data[0], g.shape_);
-      loops.Run(context.requested[0], [&] {
-        loops.Correlate(g.dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
-        loops.WeightGradient(g.dptr_, in_data[0].dptr_, req[1], in_grad[1].dptr_);
-      });
+      loops.Run(context.requested[0], [&] { Shrink(g, in_data, req, in_grad, &loops); });
       return;
     }
     index_t channel = 0;
@@ -266,7 +263,35 @@ class UpSamplingOperator final : public Operator {
     }
   }
 
+  std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob> out_data) const override {
+    if (!param_.bilinear || req[0] == kNullOp) return 0;
+    ConvolutionLoops loops = Loops(in_data[0], out_data[0].shape_);
+    return loops.WorkspaceBytes(threads, [&] { Enlarge(in_data, req, out_data, &loops); });
+  }
+  std::optional<int64_t> BackwardWorkspaceBytes(int threads, std::span<const TBlob> out_grad,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>,
+                                                std::span<const OpReqType> req,
+                                                std::span<const TBlob> in_grad) const override {
+    if (!param_.bilinear) return 0;
+    ConvolutionLoops loops = Loops(in_data[0], out_grad[0].shape_);
+    return loops.WorkspaceBytes(threads,
+                                [&] { Shrink(out_grad[0], in_data, req, in_grad, &loops); });
+  }
+
  private:
+  static void Enlarge(std::span<const TBlob> in_data, std::span<const OpReqType> req,
+                      std::span<const TBlob> out_data, ConvolutionLoops* loops) {
+    loops->Spread(in_data[0].dptr_, in_data[1].dptr_, nullptr, req[0], out_data[0].dptr_);
+  }
+  static void Shrink(const TBlob& g, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+                     std::span<const TBlob> in_grad, ConvolutionLoops* loops) {
+    loops->Correlate(g.dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
+    loops->WeightGradient(g.dptr_, in_data[0].dptr_, req[1], in_grad[1].dptr_);
+  }
+
   /// The convolution from the output, its image, to the data, its result.
   ConvolutionLoops Loops(const TBlob& data, const TShape& out) const {
     const index_t kernel = param_.Kernel(), scale = param_.scale, pad = scale / 2;

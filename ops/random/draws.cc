@@ -600,7 +600,7 @@ class SampleOperator final : public RandomOperator {
       CheckNumbers<D>("element " + std::to_string(i) + " of the inputs has ", D::kInputs, numbers);
     });
     if constexpr (HasStandard<D>) {
-      if (out.type_flag_ == DType::kFloat64) {
+      if (StandardType(out) == DType::kFloat64) {
         TransformStandard<double>(context, in_data, out);
       } else {
         TransformStandard<float>(context, in_data, out);
@@ -611,8 +611,20 @@ class SampleOperator final : public RandomOperator {
       });
     }
   }
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob>,
+                                               std::span<const OpReqType>,
+                                               std::span<const TBlob> out_data) const override {
+    const DType standard = StandardType(out_data[0]);
+    if (!HasStandard<D> || out_data[0].type_flag_ == standard) return 0;
+    return out_data[0].Size() * DTypeSizeBytes(standard);
+  }
 
  private:
+  /// The type in which standard numbers are drawn for the whole output.
+  static DType StandardType(const TBlob& out) {
+    return out.type_flag_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  }
+
   /// Calls function(i, parameters) for elements [begin, end) of the inputs.
   template <typename Function>
   static void ForEachNumbers(std::span<const TBlob> in, index_t begin, index_t end,

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -188,6 +190,12 @@ class MultinomialOperator final : public Operator {
         if (wants_log) RowWriter<double>(out_data[1], kWriteTo).Write(i, n, log);
       }
     });
+  }
+
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType>,
+                                               std::span<const TBlob>) const override {
+    return in_data[0].Size() * static_cast<int64_t>(sizeof(double));
   }
 
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,

@@ -6,6 +6,7 @@
 // Shapes: data any; outputs without the reduced axes, or with extents of 1 there if keepdims; (1)
 // if no axis is left. Types: data and outputs of one type; 16-bit types are computed in float32,
 // integers as integers, whose quotients are cut off.
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -108,8 +109,7 @@ class MomentsOperator final : public Operator {
     const ReducedAxes axes = param_.Axes(data.shape_.ndim());
     const TShape kept = KeepingAxes(data.shape_, axes);
     const DType computed_in = ComputedIn(data.type_flag_);
-    // The means come first, in whole lines of the cache.
-    const index_t means = (kept.Size() + 15) / 16 * 16;
+    const index_t means = SizeOfMeans(kept);
     const bool wants_variance = req[1] != kNullOp;
     const TBlob space = WorkspaceArray<xpu>(
         context, 0, {means + (wants_variance ? data.shape_.Size() : 0)}, computed_in, data.device_);
@@ -125,6 +125,15 @@ class MomentsOperator final : public Operator {
                         data.shape_, computed_in, data.device_);
     MapCall(squares, kWriteTo).Add(data).Add(mean).Run(square, computed_in, context);
     Reduce(sum, squares, axes, out_data[1], req[1], context, ReduceFinish::kDivide);
+  }
+
+  std::optional<int64_t> ForwardWorkspaceBytes(int, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob>) const override {
+    const TShape& shape = in_data[0].shape_;
+    const index_t means = SizeOfMeans(KeepingAxes(shape, param_.Axes(shape.ndim())));
+    return (means + (req[1] != kNullOp ? shape.Size() : 0)) *
+           DTypeSizeBytes(ComputedIn(in_data[0].type_flag_));
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
@@ -144,6 +153,8 @@ class MomentsOperator final : public Operator {
   }
 
  private:
+  /// The elements of the means, which come first in the workspace, in whole lines of the cache.
+  static index_t SizeOfMeans(const TShape& kept) { return (kept.Size() + 15) / 16 * 16; }
   static DType ComputedIn(DType dtype) {
     if (dtype == DType::kFloat64) return DType::kFloat64;
     return IsReal(dtype) ? DType::kFloat32 : DType::kInt64;

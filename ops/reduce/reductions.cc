@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,15 +133,30 @@ class ReductionOperator final : public Operator {
     }
     call.Run(row_.gradient, context);
   }
+  std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob>,
+                                                std::span<const TBlob> in_data,
+                                                std::span<const TBlob>, std::span<const OpReqType>,
+                                                std::span<const TBlob>) const override {
+    if (!row_.is_product) return 0;
+    const TShape& shape = in_data[0].shape_;
+    const TShape kept = KeepingAxes(shape, param_.Axes(name_, shape.ndim()));
+    return 2 * Distance(kept) * DTypeSizeBytes(ProductType(in_data[0]));
+  }
 
  private:
+  /// The type of the products in the workspace, and the distance of two results there: each begins
+  /// with a line of the cache.
+  static DType ProductType(const TBlob& data) {
+    return data.type_flag_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  }
+  static index_t Distance(const TShape& kept) { return (kept.Size() + 15) / 16 * 16; }
+
   /// Adds the products of the elements that are not 0 and the numbers of those that are to a call.
   /// Both have the shape `kept` and lie in the workspace.
   void AddNonzeroProducts(const TBlob& data, const TShape& kept, const OpContext& context,
                           MapCall* call) const {
-    const DType dtype = data.type_flag_ == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    // Each begins with a line of the cache.
-    const index_t distance = (kept.Size() + 15) / 16 * 16;
+    const DType dtype = ProductType(data);
+    const index_t distance = Distance(kept);
     const TBlob space = WorkspaceArray(context, 0, {2 * distance}, dtype, data.device_);
     index_t first = 0;
     for (const ReduceFunction* const function : {&row_.nonzero_product, &row_.num_zeros}) {

@@ -150,8 +150,15 @@ TEST(PreparedProgramTest, WorkspaceThatAnOperatorStatesLiesInThePlan) {
   EXPECT_EQ(again.intermediate_variables(), prepared.intermediate_variables());
   EXPECT_THAT(again.backward()[0].resources, IsEmpty());
 
-  const NodeEntry moments = Apply("moments", {graph::MakeVariable("x")}, {{"axes", "(0,)"}});
-  EXPECT_THAT(Prepare({moments}, {4, 4}, {kNullOp}).forward()[0].resources, testing::SizeIs(1));
+  // The mask that nothing reads is workspace. The variable of the random generator stays.
+  const NodeEntry dropout =
+      Apply("Dropout", {graph::MakeVariable("x")}, {{"p", "0.5"}, {"mode", "always"}});
+  const PreparedProgram dropping = Prepare({dropout}, {10, 4}, {kNullOp});
+  const int mask = dropping.program().steps[0].workspace;
+  ASSERT_NE(mask, kNoValue);
+  EXPECT_EQ(dropping.program().values[At(mask)].SizeBytes(), 160);
+  EXPECT_EQ(dropping.plan().SizeBytes(), 192);
+  EXPECT_THAT(dropping.forward()[0].resources, testing::SizeIs(1));
 }
 
 TEST(PreparedProgramTest, ARunUsesAtMostThePlannedWorkspace) {
@@ -179,7 +186,7 @@ TEST(PreparedProgramTest, ARunUsesAtMostThePlannedWorkspace) {
   }
 }
 
-TEST(PreparedProgramTest, CallsWithOtherRequestsHaveTheSameResources) {
+TEST(PreparedProgramTest, CallsWithOtherRequestsHaveTheSameOperatorAndResources) {
   const NodeEntry x = graph::MakeVariable("x");
   const PreparedProgram program =
       Prepare({Apply("prod", {x}, {{"axis", "1"}})}, {4, 4}, {kWriteTo});
@@ -187,6 +194,7 @@ TEST(PreparedProgramTest, CallsWithOtherRequestsHaveTheSameResources) {
   const StepCalls calls = program.CallsFor(add);
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_NE(calls[1], program.calls()[1]);
+  EXPECT_EQ(calls[1]->op(), program.calls()[1]->op());
   EXPECT_EQ(calls[1]->resource_vars(), program.calls()[1]->resource_vars());
   EXPECT_THAT(calls[1]->req(), ElementsAre(kAddTo));
 }
