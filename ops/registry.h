@@ -61,6 +61,7 @@ class OperatorRegistry {
   /// device's compilation of one statement make one operator. A second copy of a statement, in
   /// another library, adds nothing. Returns the entry, or null if the name is another statement's.
   OperatorEntry* Register(OperatorRegistration registration);
+
   /// Adds an implementation to the operator with that name or alias, which may be registered before
   /// or after it. Calls that are prepared from then on may use the implementation. `file` and
   /// `line` are __FILE__ and __LINE__ of the statement, whose library then stays loaded. A second
