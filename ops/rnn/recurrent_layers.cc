@@ -381,7 +381,7 @@ class StepCut {
     // A part of 1 to 2 us is several times as long as it takes threads to meet. A call of less than
     // 50 us is over before a second thread has woken up.
     constexpr double kPartWork = 1 << 14, kCallWork = 1 << 20;
-    // So many units and samples make complete tiles of the products.
+    // Parts of at least these units and samples make complete tiles of the products.
     constexpr index_t kLeastUnits = 32, kLeastRows = 8;
     const double all_work = work * static_cast<double>(e.steps * e.directions);
     const index_t threads =

@@ -150,7 +150,7 @@ OperatorRow Row() {
     lengths.fixed_types.back() = DType::kInt32;
     row.cases.push_back(lengths);
   }
-  // So many rows that the weights are packed.
+  // The weights are packed from 16 rows on.
   for (const std::string mode : {"rnn_tanh", "lstm", "gru"}) {
     row.cases.push_back(Case("packed", mode, {8, 2, 2, 3, 1, 2}, states));
   }

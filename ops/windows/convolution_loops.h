@@ -47,7 +47,7 @@ class ConvolutionLoops {
  public:
   ConvolutionLoops(const ConvolutionGeometry& geometry, DType dtype);
 
-  /// Returns the bytes of workspace that Run requests for these products on so many threads; on
+  /// Returns the bytes of workspace that Run requests for these products on `threads` threads; on
   /// fewer it requests no more. Calls `products`, which computes nothing then: the members below
   /// only read shapes and requests.
   int64_t WorkspaceBytes(int threads, const std::function<void()>& products);

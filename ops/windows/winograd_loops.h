@@ -33,8 +33,8 @@ class WinogradLoops {
   /// which 1 MiB does not hold enough tiles of 4 x 4. Returns 0 if unpacked windows take less.
   static index_t BestTile(const ConvolutionGeometry& geometry);
 
-  /// Plans a call for the threads of the calling thread's arena, or for so many. `tile` is 2 or 4.
-  /// Requires: a window that Refusal does not name.
+  /// Plans a call for the threads of the calling thread's arena, or for `threads`. `tile` is 2
+  /// or 4. Requires: a window that Refusal does not name.
   WinogradLoops(const ConvolutionGeometry& geometry, index_t tile);
   WinogradLoops(const ConvolutionGeometry& geometry, index_t tile, index_t threads);
 

@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-// Returns function() as run in an arena of so many threads.
+// Returns function() as run in an arena of `threads` threads.
 template <typename Function>
 auto InArena(int threads, const Function& function) {
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 8);

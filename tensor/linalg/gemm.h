@@ -76,7 +76,7 @@ inline constexpr index_t kColumnsInOrder = 13;
 /// used.
 void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b);
 
-/// An operand that was packed once for many products: as the kernels read it, in tiles of so many
+/// An operand that was packed once for many products: as the kernels read it, in tiles of `vectors`
 /// packets.
 template <typename T>
 struct PackedOperand {

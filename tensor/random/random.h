@@ -52,7 +52,7 @@ void FillGeneralizedNegativeBinomial(PhiloxState* state, const RandomRows<T>& ou
 template <typename T>
 void FillMultinomial(PhiloxState* state, const RandomRows<T>& out, std::span<const double> weights);
 
-/// SampleBernoulli draws the numbers of so many elements together.
+/// The number of elements for which SampleBernoulli draws together.
 inline constexpr int64_t kElementsPerTile = 64;
 
 /// Returns the state after SampleBernoulli has filled an array of `elements` elements. If that is a
