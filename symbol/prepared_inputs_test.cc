@@ -249,9 +249,10 @@ TEST_F(PreparedInputsTest, ThreadsShareTheForms) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // Each thread notes the weight once, and may drop the form that another one has just kept.
+  // A thread whose first call came before any other noted the weight drops the forms that were made
+  // meanwhile. In the worst case 1, 2, 3 and then 4 threads make one.
   EXPECT_GE(forms_made, 1);
-  EXPECT_LE(forms_made, 8);
+  EXPECT_LE(forms_made, 10);
   EXPECT_GE(forms_used, 200 - 4);
 }
 
