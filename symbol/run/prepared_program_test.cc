@@ -150,14 +150,14 @@ TEST(PreparedProgramTest, WorkspaceThatAnOperatorStatesLiesInThePlan) {
   EXPECT_EQ(again.intermediate_variables(), prepared.intermediate_variables());
   EXPECT_THAT(again.backward()[0].resources, IsEmpty());
 
-  // The mask that nothing reads is workspace. The variable of the random generator stays.
-  const NodeEntry dropout =
-      Apply("Dropout", {graph::MakeVariable("x")}, {{"p", "0.5"}, {"mode", "always"}});
+  // A repeated mask that nothing reads is workspace. The variable of the random generator stays.
+  const NodeEntry dropout = Apply("Dropout", {graph::MakeVariable("x")},
+                                  {{"p", "0.5"}, {"mode", "always"}, {"axes", "(1,)"}});
   const PreparedProgram dropping = Prepare({dropout}, {10, 4}, {kNullOp});
   const int mask = dropping.program().steps[0].workspace;
   ASSERT_NE(mask, kNoValue);
-  EXPECT_EQ(dropping.program().values[At(mask)].SizeBytes(), 160);
-  EXPECT_EQ(dropping.plan().SizeBytes(), 192);
+  EXPECT_EQ(dropping.program().values[At(mask)].SizeBytes(), 40);
+  EXPECT_EQ(dropping.plan().SizeBytes(), 64);
   EXPECT_THAT(dropping.forward()[0].resources, testing::SizeIs(1));
 }
 
