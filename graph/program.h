@@ -71,6 +71,7 @@ struct Program {
   std::vector<int> head_values;           ///< the value of each output of the graph
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
   std::vector<Device> devices = {Device::Cpu()};  ///< where steps run and values lie
+  bool has_workspaces = false;  ///< whether the steps that are to have a workspace have it
 
   /// Return the numbers of steps and of values.
   int num_steps() const { return static_cast<int>(steps.size()); }

@@ -87,7 +87,7 @@ void PreparedProgram::MakeCalls() {
     const std::span<const TBlob> blobs = std::span(blobs_).subspan(first_blob_.back());
     const int64_t workspace_bytes =
         call->PlanWorkspace(blobs.first(step.inputs.size()), blobs.subspan(step.inputs.size()));
-    if (workspace_bytes > 0 && step.workspace == kNoValue) {
+    if (workspace_bytes > 0 && !program_.has_workspaces) {
       step.workspace = program_.num_values();
       program_.values.push_back(
           {.shape = TShape{workspace_bytes}, .dtype = DType::kUint8, .device = step.device});
@@ -95,6 +95,7 @@ void PreparedProgram::MakeCalls() {
     calls_.push_back(call);
   }
   first_blob_.push_back(blobs_.size());
+  program_.has_workspaces = true;
 }
 
 MemoryPlanSummary PreparedProgram::MemorySummary() const {

@@ -75,8 +75,9 @@ struct PreparedInput {
 /// Threads: immutable. Runs on separate memory may overlap.
 class PreparedProgram {
  public:
-  /// Creates the operators and plans the memory. Workspaces that the program has from another
-  /// PreparedProgram stay. Throws what OperatorCall's constructor throws.
+  /// Creates the operators and plans the memory. The program of another PreparedProgram keeps its
+  /// values, whatever workspaces the operators state for the calling thread, so that both have the
+  /// same variables. Throws what OperatorCall's constructor throws.
   PreparedProgram(graph::Program program, graph::MemorySharing sharing,
                   SegmentSize segment_size = SegmentSize::kManySteps);
 

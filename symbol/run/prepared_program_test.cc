@@ -149,6 +149,11 @@ TEST(PreparedProgramTest, WorkspaceThatAnOperatorStatesLiesInThePlan) {
   EXPECT_EQ(again.program().num_values(), program.num_values());
   EXPECT_EQ(again.intermediate_variables(), prepared.intermediate_variables());
   EXPECT_THAT(again.backward()[0].resources, IsEmpty());
+  // A thread for which the operator has stated no workspace may have planned first.
+  Program without = program;
+  without.steps[1].workspace = kNoValue;
+  EXPECT_EQ(PreparedProgram(without, MemorySharing::kWithinDirection).program().num_values(),
+            program.num_values());
 
   // A repeated mask that nothing reads is workspace. The variable of the random generator stays.
   const NodeEntry dropout = Apply("Dropout", {graph::MakeVariable("x")},
