@@ -210,6 +210,35 @@ TEST_F(PreparedInputsTest, TheMemoryOfFormsIsCountedAndFreedWithTheExecutor) {
   EXPECT_EQ(live_bytes(), before);
 }
 
+TEST_F(PreparedInputsTest, RunsWithoutMemoryForAFormUseTheElements) {
+  constexpr index_t kColumns = index_t{1} << 22;
+  NDArray data(TShape{1, kColumns}), weight(TShape{kColumns});
+  data = 3.0f;
+  weight = 1.0f;
+  const auto executor = Bind(net_, Device::Cpu(), {.arguments = {data, weight}});
+  const auto last_of_run = [&] {
+    executor->Forward(false);
+    return executor->outputs()[0].ToVector().back();
+  };
+  EXPECT_EQ(last_of_run(), 6);
+  Storage* const storage = Storage::Get();
+  const int64_t limit_bytes = storage->Stats(Device::Cpu()).limit_bytes;
+  storage->SetLimit(Device::Cpu(), 1);
+  std::vector<Storage::Handle> free_blocks;  // that a form would fit
+  try {
+    for (;;) free_blocks.push_back(storage->Alloc(kColumns * 4, Device::Cpu()));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kResourceExhausted);
+  }
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(last_of_run(), 6);
+  EXPECT_EQ(forms_made, 0);
+  for (const Storage::Handle& block : free_blocks) storage->Free(block);
+  storage->SetLimit(Device::Cpu(), limit_bytes);
+  EXPECT_EQ(last_of_run(), 6);
+  EXPECT_EQ(forms_made, 1);
+  EXPECT_EQ(forms_used, 1);
+}
+
 TEST_F(PreparedInputsTest, ACachedOpMakesAFormAtTheSecondCallWithAnArray) {
   const CachedOp op(net_);
   Expect(op({Data(2), weight_})[0], {6, 15}, 0, 0);

@@ -249,6 +249,7 @@ void CompiledCall::BindForms(Binding* binding) const {
     if (form->empty()) {
       auto contents = ContentsOf(sources);
       form->push_back(MakeForm(input, signature_.device()));
+      if (AllocateForm(form->front()) == nullptr) continue;
       PushForm(program_, i, source, form->front());
       forms_[i]->Keep(std::move(contents), *form);
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/at.h"
+#include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 
@@ -212,6 +213,15 @@ NDArray MakeForm(const PreparedInput& input, Device device) {
                  "prepared");
 }
 
+const void* AllocateForm(const NDArray& form) {
+  try {
+    return ArrayAccess::Data(form).dptr_;
+  } catch (const Error& error) {
+    if (error.code() != Error::kResourceExhausted) throw;
+    return nullptr;
+  }
+}
+
 void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, const NDArray& source,
               const NDArray& form) {
   Engine::Get()->PushSync(
@@ -246,16 +256,17 @@ void PreparedInputs::Update() {
       if (!is_same) input.contents = ndarray_internal::ArrayContents(source);
       continue;
     }
-    // Operations that read the form's variable read the pointer. It stays null if making the form
-    // fails; giving the form up ends the failure.
+    // Operations that read the form's variable read the pointer. It stays null if the elements
+    // carry an error; giving the form up ends that.
     Variable* const var = ArrayAccess::Var(form);
     if (is_same) {
+      const void* const memory = AllocateForm(form);
+      if (memory == nullptr) continue;
       PushForm(program_, input.index, source, form);
-      Engine::Get()->PushSync(
-          [binding = binding_, blob = prepared.blob, form](const RunContext&) {
-            binding->prepared[blob] = ArrayAccess::Data(form).dptr_;
-          },
-          Device::Cpu(), {}, {}, {.name = "use of a prepared input", .updates = {var}});
+      Engine::Get()->PushSync([binding = binding_, blob = prepared.blob,
+                               memory](const RunContext&) { binding->prepared[blob] = memory; },
+                              Device::Cpu(), {}, {},
+                              {.name = "use of a prepared input", .updates = {var}});
     } else {
       Engine::Get()->PushSync([binding = binding_, blob = prepared.blob](
                                   const RunContext&) { binding->prepared[blob] = nullptr; },

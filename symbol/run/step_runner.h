@@ -93,6 +93,10 @@ void AddArenas(const PreparedProgram& program, bool backward,
 /// Storage::TagStats counts it under "prepared".
 NDArray MakeForm(const PreparedInput& input, Device device);
 
+/// Allocates the memory of a form and returns its address; null if there is not enough, so that the
+/// steps have to use the elements.
+const void* AllocateForm(const NDArray& form);
+
 /// Pushes the operation that makes the form of input `index` of a program from the input's array.
 void PushForm(std::shared_ptr<const PreparedProgram> program, size_t index, const NDArray& source,
               const NDArray& form);
