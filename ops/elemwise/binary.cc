@@ -288,9 +288,15 @@ class TwoArrays final : public Operator {
 
   std::optional<int64_t> BackwardWorkspaceBytes(int, std::span<const TBlob> out_grad,
                                                 std::span<const TBlob>, std::span<const TBlob>,
-                                                std::span<const OpReqType>,
-                                                std::span<const TBlob>) const override {
-    return out_grad[0].shape_.Size() * DTypeSizeBytes(out_grad[0].type_flag_);
+                                                std::span<const OpReqType> req,
+                                                std::span<const TBlob> in_grad) const override {
+    const TBlob& g = out_grad[0];
+    const auto is_sum = [&](size_t side) {
+      const OperandGradient form = side == 0 ? row_.left_form : row_.right_form;
+      return req[side] != kNullOp && form != kZero &&
+             in_grad[side].shape_.Size() != g.shape_.Size();
+    };
+    return is_sum(0) || is_sum(1) ? g.shape_.Size() * DTypeSizeBytes(g.type_flag_) : 0;
   }
 
  private:

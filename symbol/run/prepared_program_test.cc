@@ -166,6 +166,19 @@ TEST(PreparedProgramTest, WorkspaceThatAnOperatorStatesLiesInThePlan) {
   EXPECT_THAT(dropping.forward()[0].resources, testing::SizeIs(1));
 }
 
+TEST(PreparedProgramTest, AnUnwantedGradientOfABroadcastOperandTakesNoWorkspace) {
+  const NodeEntry product =
+      Apply("broadcast_mul", {graph::MakeVariable("x"), graph::MakeVariable("mask")});
+  const IndexedGraph graph({product});
+  for (const OpReqType of_mask : {kNullOp, kWriteTo}) {
+    Program built = BuildProgram({product}, InferShapes(graph, {{"x", {4, 3}}, {"mask", {4, 1}}}),
+                                 InferTypes(graph, {}), {kWriteTo, of_mask});
+    const PreparedProgram prepared(std::move(built), MemorySharing::kAll);
+    ASSERT_EQ(prepared.program().num_steps(), 2);
+    EXPECT_EQ(prepared.program().steps[1].workspace != kNoValue, of_mask != kNullOp);
+  }
+}
+
 TEST(PreparedProgramTest, ARunUsesAtMostThePlannedWorkspace) {
   const PreparedProgram prepared = Convolution(MemorySharing::kAll);
   const Program& program = prepared.program();
