@@ -11,6 +11,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/map_form.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/resource/resource.h"
@@ -126,6 +127,17 @@ class OperatorProperty {
   }
   /// Returns whether the operator's Backward computes the gradient.
   virtual bool HasBackward() const { return HasGradient(); }
+
+  /// Returns how Forward computes the output, if that is the only one and has a MapForm whatever
+  /// the inputs are; nothing by default. A graph joins such calls. The operator's implementation on
+  /// the CPU must give the same bits, unless it is one of several and has a name.
+  virtual std::optional<MapForm> ForwardForm() const { return std::nullopt; }
+  /// Returns how Backward computes the gradient of an argument that has the head gradient's shape,
+  /// as ForwardForm does for the output.
+  virtual std::optional<MapForm> GradientForm(int argument) const {
+    static_cast<void>(argument);
+    return std::nullopt;
+  }
 
   /// Creates the operator for a device and the inputs' shapes and types: CreateImplementation
   /// without a name.

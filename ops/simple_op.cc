@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -90,8 +91,19 @@ class ElementwiseProperty final : public OperatorProperty {
   bool ArgumentHasGradient(int argument) const override {
     return op_->gradients[static_cast<size_t>(argument)].num_operands != 0;
   }
+  std::optional<MapForm> ForwardForm() const override { return FormOf(op_->value, {}); }
+  std::optional<MapForm> GradientForm(int argument) const override {
+    return FormOf(op_->gradients[static_cast<size_t>(argument)], {MapForm::OutGrad()});
+  }
 
  private:
+  /// Returns the form of a function of `operands`, the inputs and the scalar.
+  MapForm FormOf(const MapFunction& function, std::vector<MapForm::Operand> operands) const {
+    for (int i = 0; i < op_->num_inputs; ++i) operands.push_back(MapForm::Input(i));
+    if (op_->scalar) operands.push_back(MapForm::Of(scalar_));
+    return {&function, std::move(operands)};
+  }
+
   const std::shared_ptr<const SimpleElementwiseOp> op_;
   double scalar_;
 };

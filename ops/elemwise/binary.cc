@@ -42,6 +42,24 @@ class BinaryFamilyProperty : public ParameterizedProperty<Parameters> {
   bool HasGraph(int side) const {
     return (side == 0 ? row_.left_form : row_.right_form) == kZero || GraphOf(side) != nullptr;
   }
+  /// Returns the form of the value, or of the gradient of operand `side`, for these operands.
+  MapForm ValueForm(const MapForm::Operand& lhs, const MapForm::Operand& rhs) const {
+    return {&row_.value, {lhs, rhs}};
+  }
+  MapForm FormOfGradient(int side, const MapForm::Operand& lhs, const MapForm::Operand& rhs) const {
+    const MapFunction* const function = side == 0 ? &row_.left : &row_.right;
+    switch (side == 0 ? row_.left_form : row_.right_form) {
+      case kZero:
+        break;
+      case kLinear:
+        return {function, {MapForm::OutGrad()}};
+      case kOther:
+        return {function, {MapForm::OutGrad(), side == 0 ? rhs : lhs}};
+      case kBoth:
+        return {function, {MapForm::OutGrad(), lhs, rhs}};
+    }
+    return {function, {MapForm::Of(0)}};
+  }
   /// Returns the gradient of an operand.
   Term Gradient(int side, const Term& g, const Term& a, const Term& b, const Term& y) const {
     if ((side == 0 ? row_.left_form : row_.right_form) == kZero) return 0;
@@ -60,6 +78,12 @@ class TwoArraysProperty : public BinaryFamilyProperty<NoParameters> {
   using BinaryFamilyProperty::BinaryFamilyProperty;
 
   std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
+  std::optional<MapForm> ForwardForm() const override {
+    return ValueForm(MapForm::Input(0), MapForm::Input(1));
+  }
+  std::optional<MapForm> GradientForm(int argument) const override {
+    return FormOfGradient(argument, MapForm::Input(0), MapForm::Input(1));
+  }
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
@@ -209,8 +233,19 @@ class ScalarProperty final : public BinaryFamilyProperty<ScalarParameters> {
     SetInGrad(builder, 0, Gradient(side, g, a, b, y));
     return true;
   }
+  std::optional<MapForm> ForwardForm() const override { return ValueForm(Lhs(), Rhs()); }
+  std::optional<MapForm> GradientForm(int) const override {
+    return FormOfGradient(is_reverse_ ? 1 : 0, Lhs(), Rhs());
+  }
 
  private:
+  MapForm::Operand Lhs() const {
+    return is_reverse_ ? MapForm::Of(param_.scalar) : MapForm::Input(0);
+  }
+  MapForm::Operand Rhs() const {
+    return is_reverse_ ? MapForm::Input(0) : MapForm::Of(param_.scalar);
+  }
+
   const bool is_reverse_;
   const OperandGradient form_;
 };

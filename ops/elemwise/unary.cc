@@ -1,6 +1,7 @@
 #include "tessera/ops/elemwise/unary.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "tessera/ops/registry.h"
@@ -49,6 +50,26 @@ class UnaryProperty final : public ParameterizedProperty<NoParameters> {
         y(builder, builder->Output(0));
     SetInGrad(builder, 0, row_.graph(g, x, y));
     return true;
+  }
+  std::optional<MapForm> ForwardForm() const override {
+    return MapForm{&row_.value, {MapForm::Input(0)}};
+  }
+  std::optional<MapForm> GradientForm(int) const override {
+    MapForm form{&row_.gradient, {MapForm::OutGrad()}};
+    switch (row_.gradient_reads) {
+      case GradientReads::kNothing:
+        form.operands = {MapForm::Of(0)};
+        break;
+      case GradientReads::kHead:
+        break;
+      case GradientReads::kInput:
+        form.operands.push_back(MapForm::Input(0));
+        break;
+      case GradientReads::kOutput:
+        form.operands.push_back(MapForm::Output());
+        break;
+    }
+    return form;
   }
 
  private:

@@ -1,6 +1,7 @@
 #ifndef TESSERA_OPS_LOOPS_FORMULA_PROPERTY_H_
 #define TESSERA_OPS_LOOPS_FORMULA_PROPERTY_H_
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,21 @@ template <typename Parameters>
 using ParameterizedGraph = Term (*)(const Parameters& param, const Term& g, const Term& x,
                                     const Term& y);
 
+/// The forms of a value: of the output, or if `is_gradient` of the gradient.
+template <typename Parameters>
+using ParameterizedForm = std::optional<MapForm> (*)(const Parameters& param, bool is_gradient);
+
+/// The ParameterizedForm of an operator that tells none.
+template <typename Parameters>
+std::optional<MapForm> NoForm(const Parameters&, bool) {
+  return std::nullopt;
+}
+
 /// The property of an element-wise operator with parameters: one input, one output like it. kReads
-/// is the value that Backward reads, and kGraph gives the same gradient as a graph.
-template <typename Parameters, GradientOf kReads, ParameterizedGraph<Parameters> kGraph>
+/// is the value that Backward reads, kGraph gives the same gradient as a graph, and kForm the forms
+/// of both.
+template <typename Parameters, GradientOf kReads, ParameterizedGraph<Parameters> kGraph,
+          ParameterizedForm<Parameters> kForm = NoForm<Parameters>>
 class FormulaProperty final : public ParameterizedProperty<Parameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
@@ -46,6 +59,8 @@ class FormulaProperty final : public ParameterizedProperty<Parameters> {
     SetInGrad(builder, 0, kGraph(this->param_, g, x, y));
     return true;
   }
+  std::optional<MapForm> ForwardForm() const override { return kForm(this->param_, false); }
+  std::optional<MapForm> GradientForm(int) const override { return kForm(this->param_, true); }
 };
 
 }  // namespace tessera::ops_internal

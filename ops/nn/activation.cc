@@ -13,6 +13,7 @@
 // float32, float64, float16, bfloat16; clip all types. Integers are clipped exactly: a bound loses
 // its fraction, and one that their type does not hold is the nearest that it holds.
 #include <cmath>
+#include <optional>
 
 #include "tessera/ops/loops/formula_property.h"
 #include "tessera/ops/loops/map_function.h"
@@ -245,17 +246,36 @@ Term ClipGraph(const ClipParameters& param, const Term& g, const Term& x, const 
   return g * (IsGreaterEqual(x, param.a_min) * IsLesserEqual(x, param.a_max));
 }
 
+/// What the operators above compute, as forms.
+std::optional<MapForm> ActivationForm(const ActivationParameters& param, bool is_gradient) {
+  const Nonlinearity& function = kNonlinearities[static_cast<size_t>(param.act_type)];
+  if (!is_gradient) return MapForm{&function.value, {MapForm::Input(0)}};
+  return MapForm{&function.gradient, {MapForm::OutGrad(), MapForm::Output()}};
+}
+std::optional<MapForm> HardSigmoidForm(const HardSigmoidParameters& param, bool is_gradient) {
+  const MapForm::Operand alpha = MapForm::Of(static_cast<double>(param.alpha));
+  const MapForm::Operand beta = MapForm::Of(static_cast<double>(param.beta));
+  if (!is_gradient) return MapForm{&kHardSigmoid, {MapForm::Input(0), alpha, beta}};
+  return MapForm{&kHardSigmoidGradient, {MapForm::OutGrad(), MapForm::Output(), alpha}};
+}
+std::optional<MapForm> ClipForm(const ClipParameters& param, bool is_gradient) {
+  const MapForm::Operand x = MapForm::Input(0);
+  const MapForm::Operand low = MapForm::Of(param.a_min), high = MapForm::Of(param.a_max);
+  if (!is_gradient) return MapForm{&kClip, {x, low, high}};
+  return MapForm{&kClipGradient, {MapForm::OutGrad(), x, low, high}};
+}
+
 [[maybe_unused]] const bool kRegistered[] = {
     RegisterTypedOperator<
-        FormulaProperty<ActivationParameters, GradientOf::kOutput, ActivationGraph>,
+        FormulaProperty<ActivationParameters, GradientOf::kOutput, ActivationGraph, ActivationForm>,
         ActivationOperator>(
         TESSERA_TABLE_PLACE, "Activation",
         "An element-wise nonlinearity: relu, sigmoid, tanh, softrelu or softsign."),
-    RegisterTypedOperator<
-        FormulaProperty<HardSigmoidParameters, GradientOf::kOutput, HardSigmoidGraph>,
-        HardSigmoidOperator>(TESSERA_TABLE_PLACE, "hard_sigmoid",
-                             "alpha * data + beta, limited to [0, 1]."),
-    RegisterTypedOperator<FormulaProperty<ClipParameters, GradientOf::kInput, ClipGraph>,
+    RegisterTypedOperator<FormulaProperty<HardSigmoidParameters, GradientOf::kOutput,
+                                          HardSigmoidGraph, HardSigmoidForm>,
+                          HardSigmoidOperator>(TESSERA_TABLE_PLACE, "hard_sigmoid",
+                                               "alpha * data + beta, limited to [0, 1]."),
+    RegisterTypedOperator<FormulaProperty<ClipParameters, GradientOf::kInput, ClipGraph, ClipForm>,
                           ClipOperator>(TESSERA_TABLE_PLACE, "clip",
                                         "data limited to [a_min, a_max].", TakenTypes::kAny),
 };

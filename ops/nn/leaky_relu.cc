@@ -180,6 +180,8 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
     }
     return true;
   }
+  std::optional<MapForm> ForwardForm() const override;
+  std::optional<MapForm> GradientForm(int argument) const override;
 
  protected:
   void CheckParameters() override {
@@ -276,6 +278,41 @@ const MapFunction kGelu = MakeMapFunction<op::gelu, 1>();
 const MapFunction kGeluGradient = MakeMapFunction<GeluGradient, 2>();
 const MapFunction kCopy = MakeMapFunction<op::identity, 1>();
 const ReduceFunction kSum = MakeReduceFunction<SumReducer>();
+
+// prelu has none: its gamma may lie along other axes than broadcasting aligns, and its gradient is
+// a sum. rrelu is random.
+std::optional<MapForm> LeakyReLUProperty::ForwardForm() const {
+  const MapForm::Operand x = MapForm::Input(0), slope = MapForm::Of(param_.slope);
+  switch (param_.act_type) {
+    case LeakyType::kLeaky:
+      return MapForm{&kLeaky, {x, slope}};
+    case LeakyType::kElu:
+      return MapForm{&kElu, {x, slope, MapForm::Of(1.0)}};
+    case LeakyType::kSelu:
+      return MapForm{&kElu, {x, MapForm::Of(kSeluSlope), MapForm::Of(kSeluScale)}};
+    case LeakyType::kGelu:
+      return MapForm{&kGelu, {x}};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<MapForm> LeakyReLUProperty::GradientForm(int) const {
+  const MapForm::Operand g = MapForm::OutGrad(), x = MapForm::Input(0),
+                         slope = MapForm::Of(param_.slope);
+  switch (param_.act_type) {
+    case LeakyType::kLeaky:
+      return MapForm{&kLeakyGradient, {g, x, slope}};
+    case LeakyType::kElu:
+      return MapForm{&kEluGradient, {g, x, slope, MapForm::Of(1.0)}};
+    case LeakyType::kSelu:
+      return MapForm{&kEluGradient, {g, x, MapForm::Of(kSeluSlope), MapForm::Of(kSeluScale)}};
+    case LeakyType::kGelu:
+      return MapForm{&kGeluGradient, {g, x}};
+    default:
+      return std::nullopt;
+  }
+}
 
 class LeakyReLUOperator final : public Operator {
  public:
