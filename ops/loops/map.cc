@@ -360,21 +360,28 @@ DType ComputedIn(const MapFunction& function, DType dtype) {
   }
 }
 
+DType ComputedIn(const MapFunction& function, DType dtype, std::span<Number* const> numbers) {
+  DType computed_in = ComputedIn(function, dtype);
+  if (IsReal(computed_in)) return computed_in;
+  for (Number* const number : numbers) {
+    computed_in = Widened(computed_in, function.numbers, dtype, number);
+  }
+  return computed_in;
+}
+
 void MapCall::Run(const MapFunction& function, const OpContext& context) {
   DType dtype = arguments_.out_type;
+  Number* numbers[kMaxMapOperands];
+  size_t num_numbers = 0;
   for (int i = arguments_.num_operands - 1; i >= 0; --i) {
-    const MapOperand& operand = arguments_.operands[At(i)];
-    if (operand.data != nullptr) dtype = operand.dtype;
-  }
-  DType computed_in = ComputedIn(function, dtype);
-  if (!IsReal(computed_in)) {
-    for (int i = 0; i < arguments_.num_operands; ++i) {
-      MapOperand& operand = arguments_.operands[At(i)];
-      if (operand.data != nullptr) continue;
-      computed_in = Widened(computed_in, function.numbers, dtype, &operand.number);
+    MapOperand& operand = arguments_.operands[At(i)];
+    if (operand.data != nullptr) {
+      dtype = operand.dtype;
+    } else {
+      numbers[num_numbers++] = &operand.number;
     }
   }
-  Run(function, computed_in, context);
+  Run(function, ComputedIn(function, dtype, {numbers, num_numbers}), context);
 }
 
 void MapCall::Run(const MapFunction& function, DType computed_in, const OpContext& context) {

@@ -37,6 +37,9 @@ enum class NumberBesideIntegers {
   kExact,
 };
 
+/// The functions that FindMapPair knows.
+enum class MapKind : uint8_t { kOther, kPlus, kMinus, kTimes, kMaximum, kRelu };
+
 /// A function of up to kMaxMapOperands elements in the types in which it is computed. 16-bit types
 /// are computed in float. bool and integers are computed in int32, except uint32, int64 and uint64
 /// in int64. If the function has no such row, integers are computed in a floating-point type that
@@ -49,6 +52,7 @@ struct MapFunction {
   RowFunction<int32_t> of_int32 = nullptr;
   RowFunction<int64_t> of_int64 = nullptr;
   NumberBesideIntegers numbers = NumberBesideIntegers::kTruncate;
+  MapKind kind = MapKind::kOther;
   /// Runs the whole map on a GPU; set where nvcc compiled the function.
   void (*launch)(const MapArguments& arguments, DType computed_in, Stream<gpu>* stream) = nullptr;
 };
@@ -102,6 +106,9 @@ class MapCall {
 
 /// Returns the type in which a function of arrays of `dtype` is computed.
 DType ComputedIn(const MapFunction& function, DType dtype);
+/// Returns the type in which a function of arrays, the first of which is of `dtype`, and of numbers
+/// is computed. Makes each number what the function takes beside these arrays.
+DType ComputedIn(const MapFunction& function, DType dtype, std::span<Number* const> numbers);
 
 /// Runs a map on the CPU, in parallel. Requires: the function has a row for `computed_in`.
 void RunMapOnCpu(const MapFunction& function, const MapArguments& arguments, DType computed_in);

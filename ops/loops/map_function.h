@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/base/host_device.h"
 #include "tessera/ops/loops/map.h"
 #include "tessera/tensor/device/runs_avx2.h"
 #include "tessera/tensor/expr/cost.h"
+#include "tessera/tensor/functors.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/loops/map_gpu.h"
 #endif
@@ -140,6 +142,17 @@ struct ThroughKernels {
 #endif
 };
 
+/// Returns the kind of a functor's function.
+template <typename Op>
+constexpr MapKind KindOf() {
+  if constexpr (std::is_same_v<Op, op::plus>) return MapKind::kPlus;
+  if constexpr (std::is_same_v<Op, op::minus>) return MapKind::kMinus;
+  if constexpr (std::is_same_v<Op, op::mul>) return MapKind::kTimes;
+  if constexpr (std::is_same_v<Op, op::maximum>) return MapKind::kMaximum;
+  if constexpr (std::is_same_v<Op, op::relu>) return MapKind::kRelu;
+  return MapKind::kOther;
+}
+
 /// Returns Op, a functor of kOperands elements, compiled for one row.
 template <typename Op, int kOperands, MapTypes kTypes = MapTypes::kReal>
 static MapFunction MakeMapFunction() {
@@ -147,6 +160,7 @@ static MapFunction MakeMapFunction() {
   MapFunction function;
   function.num_operands = kOperands;
   function.cost = expr::FunctorCost<Op, float>();
+  function.kind = KindOf<Op>();
 #if defined(TESSERA_XPU_GPU)
   function.launch = &LaunchMap<Op, kOperands, kTypes == MapTypes::kArithmetic>;
   // They say which types are computed; the host's compilation has the rows.
