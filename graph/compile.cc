@@ -11,6 +11,7 @@
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
+#include "tessera/graph/passes/fuse_maps.h"
 #include "tessera/graph/passes/placement.h"
 
 namespace tessera::graph {
@@ -53,6 +54,10 @@ class Compiler {
                                                    {.device = options_.device,
                                                     .prepared = has_passes ? &prepared : nullptr,
                                                     .keeps_unread = options_.keeps_unread})};
+    if (has_passes && !options_.keeps_unread && options_.fuses && FusionIsOn()) {
+      const std::vector<FusedSteps> groups = FuseMaps(&compiled.program);
+      if (!groups.empty() && prepared.dump->enabled()) DumpGroups(groups, &prepared);
+    }
     compiled.constants = std::move(prepared.constants);
     compiled.parameters = std::move(prepared.parameters);
     return compiled;
@@ -86,6 +91,21 @@ class Compiler {
       prepared.devices.emplace(&graph_.node(id), placed.at(&graph_.node(id)));
     }
     return prepared;
+  }
+
+  /// Writes the graph with the number of each node's group.
+  void DumpGroups(const std::vector<FusedSteps>& groups, PreparedGraph* prepared) const {
+    std::unordered_map<const Node*, int> numbers;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (const auto& member : groups[i].members) {
+        numbers.emplace(member.get(), static_cast<int>(i));
+      }
+    }
+    std::vector<NodeEntry> heads = prepared->heads;
+    for (const NodeEntry& gradient : prepared->gradients) {
+      if (gradient.node != nullptr) heads.push_back(gradient);
+    }
+    prepared->dump->Write("fuse_maps", heads, {.devices = &prepared->devices, .groups = &numbers});
   }
 
   /// Throws an error that names the first value whose shape or type is not known.

@@ -38,6 +38,9 @@ struct CompileOptions {
   /// Returns a graph that is not complete, in place of an error, if inference leaves a shape or a
   /// type unknown.
   bool may_be_incomplete = false;
+  /// Joins element-wise steps (FuseMaps) if FusionIsOn. Has no effect on a graph that is compiled
+  /// without passes.
+  bool fuses = false;
 };
 
 /// A graph and its gradients as steps: everything that depends on neither arrays nor operators'

@@ -30,7 +30,9 @@ class Pipeline {
         splits_(options.splits && options.placement.groups.empty()),
         heads_(heads),
         shapes_(options.shapes),
-        types_(options.types) {}
+        types_(options.types) {
+    result_.dump.emplace();
+  }
 
   PreparedGraph Run() {
     if (options_.training || !options_.wanted.empty()) {
@@ -167,15 +169,15 @@ class Pipeline {
 
   void Finish(std::string_view pass, std::vector<NodeEntry> heads) {
     heads_ = std::move(heads);
-    if (!dump_.enabled()) return;
+    if (!result_.dump->enabled()) return;
     const IndexedGraph graph(heads_);
     const GraphShapes shapes = InferShapes(graph, KnownIn(graph, shapes_));
     const GraphTypes types = InferTypes(graph, KnownIn(graph, types_));
-    dump_.Write(pass, heads_,
-                {.shapes = &shapes,
-                 .types = &types,
-                 .devices = &result_.devices,
-                 .device = options_.placement.device});
+    result_.dump->Write(pass, heads_,
+                        {.shapes = &shapes,
+                         .types = &types,
+                         .devices = &result_.devices,
+                         .device = options_.placement.device});
   }
 
   const PassOptions& options_;
@@ -185,7 +187,6 @@ class Pipeline {
   std::map<std::string, TShape> shapes_;  // of variables, by name
   std::map<std::string, DType> types_;
   PreparedGraph result_;
-  GraphDump dump_;
 };
 
 }  // namespace

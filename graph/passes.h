@@ -2,6 +2,7 @@
 #define TESSERA_GRAPH_PASSES_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/graph/dump.h"
 #include "tessera/graph/node.h"
 #include "tessera/graph/passes/constants.h"
 #include "tessera/graph/passes/gradient.h"
@@ -46,6 +48,8 @@ struct PreparedGraph {
   /// The device of every node of `heads` and `gradients`. It is empty if no groups are given, and
   /// all nodes lie on one device.
   std::unordered_map<const Node*, Device> devices;
+  /// For the passes over the program that is made of the graph; none unless RunPasses made it.
+  std::optional<GraphDump> dump;
 };
 
 /// Runs the passes that a graph needs before a program is built for it, in this order, and dumps

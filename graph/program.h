@@ -68,6 +68,7 @@ struct Program {
   std::vector<Value> values;
   std::vector<Step> steps;                ///< in the order of execution
   int num_forward_steps = 0;              ///< the steps of the graph itself; its gradient follows
+  int num_fused_steps = 0;                ///< those that FuseMaps has made
   std::vector<int> head_values;           ///< the value of each output of the graph
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
   std::vector<Device> devices = {Device::Cpu()};  ///< where steps run and values lie

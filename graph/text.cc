@@ -127,7 +127,15 @@ class Printer {
     }
     const Device* const device = DeviceOf(node);
     if (device != nullptr) absl::StrAppend(&text, " on ", device->ToString());
+    const int* const group = GroupOf(node);
+    if (group != nullptr) absl::StrAppend(&text, " in group ", *group);
     return text;
+  }
+
+  const int* GroupOf(const Node& node) const {
+    if (notes_.groups == nullptr) return nullptr;
+    const auto found = notes_.groups->find(&node);
+    return found == notes_.groups->end() ? nullptr : &found->second;
   }
 
   const Device* DeviceOf(const Node& node) const {
@@ -160,6 +168,8 @@ class Printer {
     }
     const Device* const device = DeviceOf(node);
     if (device != nullptr) absl::StrAppend(&label, "\n", device->ToString());
+    const int* const group = GroupOf(node);
+    if (group != nullptr) absl::StrAppend(&label, "\ngroup ", *group);
     absl::StrAppend(text, "  n", id, " [label=", Quoted(label),
                     ", shape=", node.is_variable() ? "ellipse" : "box");
     if (device != nullptr) {

@@ -1,0 +1,397 @@
+#include "tessera/graph/passes/fuse_maps.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "tessera/base/at.h"
+#include "tessera/base/environment.h"
+#include "tessera/base/error.h"
+#include "tessera/base/number.h"
+#include "tessera/graph/attributes.h"
+#include "tessera/graph/backward_property.h"
+#include "tessera/ops/fused_map.h"
+#include "tessera/ops/map_form.h"
+
+namespace tessera::graph {
+namespace {
+
+using base_internal::At;
+
+// A group reaches over steps whose results have together at most this part of the elements of one
+// of its arrays.
+constexpr int64_t kSmallPart = 8;
+
+/// A map that a step computes.
+struct StepMap {
+  /// A value, or a number if that is kNoValue.
+  struct Operand {
+    int value = kNoValue;
+    Number number = {};
+  };
+  const ops_internal::MapFunction* function = nullptr;
+  std::vector<Operand> operands = {};
+  int result = kNoValue;  // a value
+  OpReqType req = kNullOp;
+};
+
+/// Returns whether an array of shape `from` is broadcast to `to`.
+bool Broadcasts(const TShape& from, const TShape& to) {
+  if (from.ndim() > to.ndim()) return false;
+  for (int i = 1; i <= from.ndim(); ++i) {
+    const index_t extent = from[from.ndim() - i];
+    if (extent != 1 && extent != to[to.ndim() - i]) return false;
+  }
+  return true;
+}
+
+/// Tells the maps that steps compute.
+class MapFinder {
+ public:
+  explicit MapFinder(const Program& program) : program_(program) {}
+
+  /// Returns the maps of a step, one for each output that is requested, all of one shape; none if
+  /// the step does anything else.
+  std::vector<StepMap> Find(const Step& step) const {
+    const Node& node = *step.node;
+    const Device device = program_.devices[At(step.device)];
+    if (device.type != DeviceType::kCpu || !node.subgraphs.empty() || !step.mutated.empty()) {
+      return {};
+    }
+    const auto* const backward = dynamic_cast<const BackwardProperty*>(node.property.get());
+    const OperatorProperty& property = backward == nullptr ? *node.property : *backward->forward();
+    if (property.purity() != Purity::kPure) return {};
+    std::vector<StepMap> maps;
+    for (size_t k = 0; k < step.outputs.size(); ++k) {
+      if (step.req[k] == kNullOp) continue;
+      const std::optional<MapForm> form = FormOf(property, backward, static_cast<int>(k));
+      if (!form) return {};
+      std::optional<StepMap> map = Resolve(step, backward, *form);
+      if (!map) return {};
+      map->result = step.outputs[k];
+      map->req = step.req[k];
+      if (!HasOneShape(*map, maps)) return {};
+      maps.push_back(*std::move(map));
+    }
+    if (maps.empty() || !IsNative(node, property, device, step)) return {};
+    return maps;
+  }
+
+ private:
+  static std::optional<MapForm> FormOf(const OperatorProperty& property,
+                                       const BackwardProperty* backward, int output) {
+    if (backward != nullptr) return property.GradientForm(output);
+    return output == 0 ? property.ForwardForm() : std::nullopt;
+  }
+
+  /// Returns the form for a step's values; nothing if the step has no value for an operand, such
+  /// as the gradient of a hidden output.
+  static std::optional<StepMap> Resolve(const Step& step, const BackwardProperty* backward,
+                                        const MapForm& form) {
+    StepMap map{.function = form.function};
+    for (const MapForm::Operand& operand : form.operands) {
+      if (operand.role == MapForm::Role::kNumber) {
+        map.operands.push_back({.number = operand.number});
+        continue;
+      }
+      const int input = backward == nullptr ? operand.index : PositionOf(operand, *backward);
+      if (input == kNoValue) return std::nullopt;
+      map.operands.push_back({.value = step.inputs[At(input)]});
+    }
+    return map;
+  }
+
+  /// Returns the position of an operand among the inputs of a gradient, or kNoValue.
+  static int PositionOf(const MapForm::Operand& operand, const BackwardProperty& backward) {
+    using Role = BackwardProperty::Role;
+    const Role role = operand.role == MapForm::Role::kOutGrad  ? Role::kOutGrad
+                      : operand.role == MapForm::Role::kInData ? Role::kInData
+                                                               : Role::kOutData;
+    const auto& sources = backward.sources();
+    const auto found = std::find_if(sources.begin(), sources.end(), [&](const auto& source) {
+      return source.role == role && source.index == operand.index;
+    });
+    return found == sources.end() ? kNoValue : static_cast<int>(found - sources.begin());
+  }
+
+  /// Returns whether a map's operands are broadcast to the shape of its result, which is that of
+  /// the others.
+  bool HasOneShape(const StepMap& map, const std::vector<StepMap>& others) const {
+    const TShape& shape = ShapeOf(map.result);
+    if (shape.Size() == 0) return false;  // there is nothing to gain
+    if (!others.empty() && ShapeOf(others[0].result) != shape) return false;
+    return std::all_of(
+        map.operands.begin(), map.operands.end(), [&](const StepMap::Operand& operand) {
+          return operand.value == kNoValue || Broadcasts(ShapeOf(operand.value), shape);
+        });
+  }
+
+  /// Returns whether the operator takes the types, by the implementation whose form the property
+  /// tells.
+  static bool IsNative(const Node& node, const OperatorProperty& property, Device device,
+                       const Step& step) {
+    if (!NamedImplementation(node).empty()) return false;
+    try {
+      return property.CreateOperator(device, step.in_shapes, step.in_types)
+          ->implementation()
+          .empty();
+    } catch (const Error&) {
+      return false;  // preparing the step by itself throws the error
+    }
+  }
+
+  const TShape& ShapeOf(int value) const { return program_.values[At(value)].shape; }
+
+  const Program& program_;
+};
+
+/// Steps that become one, and steps that move in front of them.
+class Group {
+ public:
+  explicit Group(const Program& program) : program_(program) {}
+
+  bool empty() const { return members_.empty(); }
+
+  /// Adds a step with these maps, and what Passes has accepted before it. Returns false, and
+  /// changes nothing, if the step does not fit.
+  bool Add(const Step& step, const std::vector<StepMap>& maps) {
+    if (empty()) {
+      map_.shape = program_.values[At(maps[0].result)].shape;
+    } else if (step.device != members_[0].device || HasOtherShape(maps) || MustWait(maps)) {
+      return false;
+    }
+    const size_t num_inputs = inputs_.size(), num_stages = map_.stages.size(),
+                 num_numbers = numbers_.size();
+    for (const StepMap& map : maps) AddStage(map);
+    if (inputs_.size() + numbers_.size() > At(FusedMap::kMaxInputs) ||
+        map_.stages.size() > At(FusedMap::kMaxStages) || NumBlocks(map_) > FusedMap::kMaxBlocks) {
+      for (const StepMap& map : maps) stage_of_.erase(map.result);
+      inputs_.resize(num_inputs);
+      map_.stages.resize(num_stages);
+      results_.resize(num_stages);
+      requests_.resize(num_stages);
+      numbers_.resize(num_numbers);
+      return false;
+    }
+    for (const StepMap& map : maps) {
+      for (const StepMap::Operand& operand : map.operands) {
+        if (operand.value != kNoValue) reads_.insert(operand.value);
+      }
+    }
+    members_.push_back(step);
+    before_.insert(before_.end(), std::make_move_iterator(waiting_.begin()),
+                   std::make_move_iterator(waiting_.end()));
+    waiting_.clear();
+    return true;
+  }
+
+  /// Returns whether the group has the shape of these maps.
+  bool HasShapeOf(const std::vector<StepMap>& maps) const { return !HasOtherShape(maps); }
+
+  /// Takes a step that is no member and may move in front of all of them; returns false for any
+  /// other step. It moves only if another member follows.
+  bool Pass(const Step& step) {
+    int64_t elements = 0;
+    for (const int value : step.Writes()) {
+      if (reads_.contains(value) || stage_of_.contains(value)) return false;
+      elements += program_.values[At(value)].shape.Size();
+    }
+    for (const int value : step.Reads()) {
+      if (stage_of_.contains(value)) return false;
+    }
+    passed_elements_ += elements;
+    if (passed_elements_ > map_.shape.Size() / kSmallPart) return false;
+    waiting_.push_back(step);
+    return true;
+  }
+
+  const std::vector<Step>& members() const { return members_; }
+  std::vector<Step>& before() { return before_; }
+  std::vector<Step>& waiting() { return waiting_; }
+
+  /// Returns the step in place of the members. is_needed(value) tells whether a result is needed
+  /// outside of the group.
+  template <typename IsNeeded>
+  Step MakeStep(const IsNeeded& is_needed) {
+    Step step{.device = members_[0].device};
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (!is_needed(results_[i])) continue;
+      map_.stages[i].output = static_cast<int>(step.outputs.size());
+      step.outputs.push_back(results_[i]);
+      step.req.push_back(requests_[i]);
+    }
+    step.inputs = inputs_;
+    for (const int input : inputs_) {
+      step.in_shapes.push_back(program_.values[At(input)].shape);
+      step.in_types.push_back(program_.values[At(input)].dtype);
+    }
+    map_.input_shapes = step.in_shapes;
+    map_.input_types = step.in_types;
+    // Nobody looks at the node's own inputs: the step has the values.
+    const auto node = std::make_shared<Node>();
+    node->property = MakeFusedMap(map_);
+    for (const Step& member : members_) {
+      node->name += (node->name.empty() ? "" : "+") + member.node->name;
+    }
+    step.node = node;
+    return step;
+  }
+
+ private:
+  bool HasOtherShape(const std::vector<StepMap>& maps) const {
+    return program_.values[At(maps[0].result)].shape != map_.shape;
+  }
+
+  /// Returns whether a step with these maps must run after the group: it writes what a member reads
+  /// or writes, or reads a sum that a member has added to.
+  bool MustWait(const std::vector<StepMap>& maps) const {
+    for (const StepMap& map : maps) {
+      if (reads_.contains(map.result) || stage_of_.contains(map.result)) return true;
+      for (const StepMap::Operand& operand : map.operands) {
+        const auto stage = stage_of_.find(operand.value);
+        if (stage != stage_of_.end() && requests_[At(stage->second)] == kAddTo) return true;
+      }
+    }
+    return false;
+  }
+
+  void AddStage(const StepMap& map) {
+    FusedMap::Stage stage{.function = map.function, .dtype = program_.values[At(map.result)].dtype};
+    for (const StepMap::Operand& operand : map.operands) {
+      if (operand.value == kNoValue) {
+        stage.operands.push_back({.number = operand.number});
+        const bool is_new =
+            std::find(numbers_.begin(), numbers_.end(), operand.number) == numbers_.end();
+        if (is_new) numbers_.push_back(operand.number);
+        continue;
+      }
+      const auto computed = stage_of_.find(operand.value);
+      if (computed != stage_of_.end()) {
+        stage.operands.push_back({FusedMap::Operand::Kind::kStage, computed->second});
+      } else {
+        stage.operands.push_back({FusedMap::Operand::Kind::kInput, InputOf(operand.value)});
+      }
+    }
+    stage_of_.emplace(map.result, static_cast<int>(map_.stages.size()));
+    map_.stages.push_back(std::move(stage));
+    results_.push_back(map.result);
+    requests_.push_back(map.req);
+  }
+
+  /// Returns the position of a value among the inputs, to which it adds the value.
+  int InputOf(int value) {
+    const auto found = std::find(inputs_.begin(), inputs_.end(), value);
+    if (found != inputs_.end()) return static_cast<int>(found - inputs_.begin());
+    inputs_.push_back(value);
+    return static_cast<int>(inputs_.size()) - 1;
+  }
+
+  const Program& program_;
+  std::vector<Step> members_;
+  std::vector<Step> before_;               // steps that come first
+  std::vector<Step> waiting_;              // those since the last member
+  int64_t passed_elements_ = 0;            // the results of both
+  FusedMap map_;                           // without inputs and outputs
+  std::vector<int> inputs_;                // values
+  std::vector<Number> numbers_;            // different ones
+  std::vector<int> results_;               // the values of the stages
+  std::vector<OpReqType> requests_;        // of the stages
+  std::unordered_map<int, int> stage_of_;  // by value
+  std::unordered_set<int> reads_;          // values that members read
+};
+
+class Fuser {
+ public:
+  explicit Fuser(Program* program)
+      : program_(*program),
+        finder_(*program),
+        num_reads_(program->values.size(), 0),
+        num_writes_(program->values.size(), 0) {
+    for (const Step& step : program->steps) {
+      for (const int value : step.Reads()) ++num_reads_[At(value)];
+      for (const int value : step.Writes()) ++num_writes_[At(value)];
+    }
+  }
+
+  std::vector<FusedSteps> Run() {
+    std::vector<Step> steps = std::move(program_.steps);
+    const auto border = steps.begin() + program_.num_forward_steps;
+    std::vector<Step> fused;
+    Join({std::make_move_iterator(steps.begin()), std::make_move_iterator(border)}, &fused);
+    program_.num_forward_steps = static_cast<int>(fused.size());
+    Join({std::make_move_iterator(border), std::make_move_iterator(steps.end())}, &fused);
+    program_.steps = std::move(fused);
+    program_.num_fused_steps = static_cast<int>(groups_.size());
+    return std::move(groups_);
+  }
+
+ private:
+  /// Appends the steps, joined, to `to`.
+  void Join(std::vector<Step> steps, std::vector<Step>* to) {
+    std::optional<Group> group;
+    for (Step& step : steps) {
+      const std::vector<StepMap> maps = finder_.Find(step);
+      if (group) {
+        if (!maps.empty() && group->Add(step, maps)) continue;
+        const bool is_full = !maps.empty() && group->HasShapeOf(maps);
+        if (!is_full && group->Pass(step)) continue;
+        Finish(&*group, to);
+        group.reset();
+      }
+      if (maps.empty() || !group.emplace(program_).Add(step, maps)) {
+        group.reset();
+        to->push_back(std::move(step));
+      }
+    }
+    if (group) Finish(&*group, to);
+  }
+
+  /// Appends the steps of a group. What the group has passed is small, and may have groups of its
+  /// own: the depth of this recursion is the logarithm of a size.
+  void Finish(Group* group, std::vector<Step>* to) {
+    Join(std::move(group->before()), to);
+    if (group->members().size() > 1) {
+      to->push_back(Fused(group));
+    } else {
+      to->push_back(group->members()[0]);
+    }
+    Join(std::move(group->waiting()), to);
+  }
+
+  Step Fused(Group* group) {
+    std::unordered_map<int, int> own_reads;  // how often members read a value
+    FusedSteps fused;
+    for (const Step& member : group->members()) {
+      for (const int value : member.Reads()) ++own_reads[value];
+      fused.members.push_back(member.node);
+    }
+    Step step = group->MakeStep([&](int value) {
+      const auto own = own_reads.find(value);
+      const int num_own = own == own_reads.end() ? 0 : own->second;
+      return program_.values[At(value)].kind != ValueKind::kIntermediate ||
+             num_writes_[At(value)] > 1 || num_reads_[At(value)] > num_own;
+    });
+    fused.node = step.node;
+    groups_.push_back(std::move(fused));
+    return step;
+  }
+
+  Program& program_;
+  const MapFinder finder_;
+  std::vector<int> num_reads_, num_writes_;  // of each value, by steps
+  std::vector<FusedSteps> groups_;
+};
+
+}  // namespace
+
+bool FusionIsOn() { return EnvironmentBool("TESSERA_FUSE", true); }
+
+std::vector<FusedSteps> FuseMaps(Program* program) { return Fuser(program).Run(); }
+
+}  // namespace tessera::graph

@@ -1,0 +1,376 @@
+#include "tessera/graph/passes/fuse_maps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/at.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
+#include "tessera/graph/backward_property.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/program.h"
+#include "tessera/graph/testing/evaluate.h"
+#include "tessera/ops/fused_map.h"
+#include "tessera/ops/operator.h"
+#include "tessera/resource/resource.h"
+#include "tessera/tensor/tblob.h"
+
+namespace tessera::graph {
+namespace {
+
+using base_internal::At;
+using graph_testing::Apply;
+using graph_testing::Array;
+using graph_testing::RandomArray;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+/// Returns the program of a graph with gradients of all arguments as `request` says.
+Program Build(const std::vector<NodeEntry>& heads, const std::map<std::string, TShape>& shapes,
+              OpReqType request = kNullOp, DType dtype = DType::kFloat32) {
+  const IndexedGraph graph(heads);
+  std::map<std::string, DType> types;
+  for (const auto& [name, shape] : shapes) types[name] = dtype;
+  return BuildProgram(heads, InferShapes(graph, shapes), InferTypes(graph, types),
+                      std::vector<OpReqType>(graph.arguments().size(), request));
+}
+
+std::vector<std::string> Names(const Program& program) {
+  std::vector<std::string> names;
+  for (const Step& step : program.steps) names.push_back(step.node->name);
+  return names;
+}
+
+/// Workspace of a call.
+class Workspace final : public Resource {
+ public:
+  explicit Workspace(ResourceRequest request) : request_(request) {}
+
+  ResourceRequest request() const override { return request_; }
+  Device device() const override { return Device::Cpu(); }
+  void* GetSpaceBytes(int64_t size_bytes) override {
+    space_.resize(At(size_bytes) / sizeof(double) + 1);
+    return space_.data();
+  }
+  PhiloxState* GetRandomState() override { return nullptr; }
+
+ private:
+  const ResourceRequest request_;
+  std::vector<double> space_;
+};
+
+/// The resources of a call.
+struct Resources {
+  explicit Resources(const std::vector<ResourceRequest>& requests) {
+    for (const ResourceRequest request : requests) {
+      spaces.push_back(std::make_unique<Workspace>(request));
+      pointers.push_back(spaces.back().get());
+    }
+  }
+  std::vector<std::unique_ptr<Workspace>> spaces;
+  std::vector<Resource*> pointers;
+};
+
+/// Calls the operator of a step on arrays by value.
+void RunStep(const Step& step, std::vector<Array>* arrays) {
+  const auto blob = [&](int value) {
+    if (value == kNoValue) return TBlob();
+    Array& array = (*arrays)[At(value)];
+    return TBlob(array.bytes.data(), array.shape, array.dtype, Device::Cpu());
+  };
+  std::vector<TBlob> inputs, outputs;
+  for (const int value : step.inputs) inputs.push_back(blob(value));
+  for (const int value : step.outputs) outputs.push_back(blob(value));
+  const auto* const backward = dynamic_cast<const BackwardProperty*>(step.node->property.get());
+  if (backward == nullptr) {
+    const Resources resources(step.node->property->ForwardResource(step.in_shapes));
+    step.node->property->CreateOperator(Device::Cpu(), step.in_shapes, step.in_types)
+        ->Forward({.is_train = true, .requested = resources.pointers}, inputs, step.req, outputs);
+    return;
+  }
+  const Resources resources(backward->forward()->BackwardResource(step.in_shapes));
+  std::vector<TBlob> out_grad(At(backward->num_forward_outputs())),
+      out_data = out_grad, in_data(At(backward->num_forward_inputs()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& [role, index] = backward->sources()[i];
+    auto& list = role == BackwardProperty::Role::kOutGrad  ? out_grad
+                 : role == BackwardProperty::Role::kInData ? in_data
+                                                           : out_data;
+    list[At(index)] = inputs[i];
+  }
+  backward->forward()
+      ->CreateOperator(Device::Cpu(), step.in_shapes, step.in_types)
+      ->Backward({.is_train = true, .requested = resources.pointers}, out_grad, in_data, out_data,
+                 step.req, outputs);
+}
+
+/// Runs all steps and returns the outputs and gradients. Intermediate values that no step has
+/// written have other contents each time, so that a step which reads one too early is noticed.
+std::vector<Array> Run(const Program& program, unsigned seed) {
+  std::vector<Array> arrays;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const Value& value = program.values[i];
+    const unsigned contents =
+        value.kind == ValueKind::kIntermediate ? seed + 1000 : static_cast<unsigned>(i);
+    Array array = RandomArray(value.shape, contents);
+    array.dtype = value.dtype;
+    array.bytes.resize(At(value.SizeBytes()));
+    if (value.dtype == DType::kFloat64) {
+      const std::vector<float> floats = RandomArray(value.shape, contents).Values();
+      array = Array::Of(value.shape, std::vector<double>(floats.begin(), floats.end()));
+    }
+    arrays.push_back(std::move(array));
+  }
+  for (const Step& step : program.steps) RunStep(step, &arrays);
+  std::vector<Array> results;
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const ValueKind kind = program.values[i].kind;
+    if (kind == ValueKind::kOutput || kind == ValueKind::kGradient) results.push_back(arrays[i]);
+  }
+  return results;
+}
+
+/// Checks that arrays have the same bits, any NaN being like any other.
+template <typename T>
+void ExpectSameBits(const Array& actual, const Array& expected) {
+  const std::vector<T> a = actual.Values<T>(), b = expected.Values<T>();
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    ASSERT_TRUE(a[i] == b[i] && std::signbit(a[i]) == std::signbit(b[i]))
+        << "element " << i << " is " << a[i] << ", expected " << b[i];
+  }
+}
+
+/// Checks the limits of a group, and that it has several members.
+void CheckGroup(const Step& step, const FusedSteps& group) {
+  EXPECT_EQ(step.node, group.node);
+  EXPECT_GE(group.members.size(), 2u);
+  EXPECT_LE(group.members.size(), At(FusedMap::kMaxStages));
+  EXPECT_LE(step.inputs.size(), At(FusedMap::kMaxInputs));
+}
+
+/// Joins the steps of a program, checks that the results stay the same, and returns the groups.
+std::vector<FusedSteps> FuseAndCheck(Program* program) {
+  const Program before = *program;
+  const std::vector<FusedSteps> groups = FuseMaps(program);
+  EXPECT_EQ(program->num_fused_steps, static_cast<int>(groups.size()));
+  const std::vector<Array> results = Run(*program, 1), expected = Run(before, 2);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].dtype == DType::kFloat64) {
+      ExpectSameBits<double>(results[i], expected[i]);
+    } else {
+      ExpectSameBits<float>(results[i], expected[i]);
+    }
+  }
+  // Each step is in its place or in one group.
+  std::map<const Node*, const FusedSteps*> group_of;
+  for (const FusedSteps& group : groups) group_of[group.node.get()] = &group;
+  int num_members = 0;
+  for (const Step& step : program->steps) {
+    const auto group = group_of.find(step.node.get());
+    if (group == group_of.end()) {
+      ++num_members;
+    } else {
+      CheckGroup(step, *group->second);
+      num_members += static_cast<int>(group->second->members.size());
+    }
+  }
+  EXPECT_EQ(num_members, before.num_steps());
+  return groups;
+}
+
+NodeEntry Scaled(const std::string& name, const NodeEntry& x, const std::string& by = "2") {
+  return Apply("_mul_scalar", name, {x}, {{"scalar", by}});
+}
+
+TEST(FuseMapsTest, AChainBecomesOneStepThatReadsAndWritesOnce) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry a = Apply("elemwise_mul", "a", {x, MakeVariable("y")});
+  const NodeEntry b = Apply("broadcast_add", "b", {a, MakeVariable("bias")});
+  const NodeEntry c = Apply("Activation", "c", {b}, {{"act_type", "relu"}});
+  Program program = Build({c}, {{"x", {4, 3}}, {"y", {4, 3}}, {"bias", {3}}});
+  const std::vector<FusedSteps> groups = FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("a+b+c"));
+  EXPECT_EQ(program.num_forward_steps, 1);
+  EXPECT_THAT(program.steps[0].inputs, SizeIs(3));
+  EXPECT_THAT(program.steps[0].outputs, ElementsAre(program.head_values[0]));
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].members[1].get(), b.node.get());
+}
+
+TEST(FuseMapsTest, GradientsAreGroupsOfTheirOwn) {
+  const NodeEntry x = MakeVariable("x"), y = MakeVariable("y");
+  const NodeEntry product = Apply("elemwise_mul", "product", {x, y});
+  const NodeEntry out = Apply("tanh", "out", {product});
+  for (const OpReqType request : {kWriteTo, kAddTo}) {
+    Program program = Build({out}, {{"x", {4, 3}}, {"y", {4, 3}}}, request);
+    FuseAndCheck(&program);
+    EXPECT_THAT(Names(program), ElementsAre("product+out", "out_backward+product_backward"));
+    EXPECT_EQ(program.num_forward_steps, 1);
+    EXPECT_THAT(program.steps[0].outputs, SizeIs(1));  // tanh's gradient reads its output
+    EXPECT_THAT(program.steps[1].req, ElementsAre(request, request));
+  }
+}
+
+TEST(FuseMapsTest, AGroupDoesNotReachOverAStepThatReadsIt) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry e = Apply("exp", "e", {x}), more = Scaled("more", e);
+  const NodeEntry sum = Apply("sum", "total", {more}, {{"axis", "1"}, {"keepdims", "True"}});
+  const NodeEntry ratio = Apply("broadcast_div", "ratio", {more, sum});
+  Program program = Build({Scaled("out", ratio)}, {{"x", {2, 50}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("e+more", "total", "ratio+out"));
+}
+
+TEST(FuseMapsTest, AGroupReachesOverSmallStepsAlone) {
+  const NodeEntry x = MakeVariable("x"), row = MakeVariable("row"), wide = MakeVariable("wide");
+  const NodeEntry a = Scaled("a", x);
+  const NodeEntry scale = Scaled("scale", Apply("exp", "root", {row}));
+  const NodeEntry b = Apply("broadcast_mul", "b", {a, scale});
+  // The sum of this step's rows is as large as x.
+  const NodeEntry large = Apply("sum", "large", {wide}, {{"axis", "0"}});
+  const NodeEntry out = Apply("elemwise_add", "out", {b, large});
+  Program program =
+      Build({Scaled("last", out)}, {{"x", {20, 3}}, {"row", {3}}, {"wide", {2, 20, 3}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("root+scale", "a+b", "large", "out+last"));
+}
+
+TEST(FuseMapsTest, OtherImplementationsAndWrongTypesStayByThemselves) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry a = Apply("abs", "a", {x});
+  const NodeEntry b = Apply("Activation", "b", {a}, {{"act_type", "relu"}});
+  const NodeEntry out = Apply("negative", "out", {b});
+  Program program = Build({out}, {{"x", {4}}}, kNullOp, DType::kInt32);
+  EXPECT_THAT(FuseMaps(&program), SizeIs(0));  // Activation takes no integers
+  a.node->attributes.Set("__implementation__", "native");
+  program = Build({out}, {{"x", {4}}});
+  EXPECT_THAT(FuseMaps(&program), SizeIs(1));
+  EXPECT_THAT(Names(program), ElementsAre("a", "b+out"));
+}
+
+TEST(FuseMapsTest, GroupsKeepTheLimits) {
+  NodeEntry chain = MakeVariable("x");
+  for (int i = 0; i < 100; ++i) chain = Scaled("n" + std::to_string(i), chain);
+  Program program = Build({chain}, {{"x", {4}}});
+  EXPECT_THAT(FuseAndCheck(&program), SizeIs(4));  // 32, 32, 32 and 4 stages
+  EXPECT_EQ(program.num_steps(), 4);
+
+  NodeEntry sum = MakeVariable("v0");
+  std::map<std::string, TShape> shapes = {{"v0", {4}}};
+  for (int i = 1; i < 40; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    shapes[name] = {4};
+    sum = Apply("elemwise_add", "s" + std::to_string(i), {sum, MakeVariable(name)});
+  }
+  program = Build({sum}, shapes);
+  // A group adds 15 variables to the first one, and later ones to a result.
+  EXPECT_THAT(FuseAndCheck(&program), SizeIs(3));
+
+  // 12 results that are all read at the end.
+  std::vector<NodeEntry> results;
+  for (int i = 0; i < 12; ++i) results.push_back(Scaled("r" + std::to_string(i), chain));
+  NodeEntry total = results[0];
+  for (int i = 1; i < 12; ++i) {
+    total = Apply("elemwise_mul", "t" + std::to_string(i), {results[At(12 - i)], total});
+  }
+  program = Build({total}, {{"x", {4}}});
+  FuseAndCheck(&program);
+}
+
+/// A random graph of maps over two shapes, one of which is a row of the other, of steps that are
+/// none, and of values that are read several times.
+std::vector<NodeEntry> RandomHeads(std::mt19937* random) {
+  const auto below = [&](size_t n) { return (*random)() % n; };
+  std::vector<NodeEntry> large = {MakeVariable("x"), MakeVariable("y")},
+                         rows = {MakeVariable("row")};
+  const size_t size = 5 + below(30);
+  for (size_t i = 0; i < size; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    const auto pick = [&](const std::vector<NodeEntry>& from) {
+      const size_t back =
+          below(3) == 0 ? below(from.size()) : below(std::min<size_t>(2, from.size()));
+      return from[from.size() - 1 - back];
+    };
+    std::vector<NodeEntry>& same = below(3) == 0 ? rows : large;
+    const char* const kTwo[] = {"elemwise_add", "elemwise_mul", "elemwise_sub", "_maximum"};
+    switch (below(9)) {
+      case 0:
+      case 1:
+      case 2:
+        same.push_back(Apply(kTwo[below(4)], name, {pick(same), pick(same)}));
+        break;
+      case 3:
+        same.push_back(Apply("tanh", name, {pick(same)}));
+        break;
+      case 4:
+        same.push_back(Scaled(name, pick(same), below(2) == 0 ? "0.5" : "-1"));
+        break;
+      case 5:
+        large.push_back(Apply("broadcast_add", name, {pick(large), pick(rows)}));
+        break;
+      case 6:
+        large.push_back(Apply("elemwise_mul", name, {pick(large), large.back()}));
+        break;
+      case 7:
+        rows.push_back(Apply("mean", name, {pick(large)}, {{"axis", "0"}}));
+        break;
+      default:
+        large.push_back(Apply("reverse", name, {pick(large)}, {{"axis", "0"}}));
+        break;
+    }
+  }
+  return {large.back(), Apply("broadcast_mul", "last", {large[large.size() / 2], rows.back()})};
+}
+
+TEST(FuseMapsTest, RandomGraphsGiveTheSameBits) {
+  std::mt19937 random(20261129);
+  size_t num_groups = 0;
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const std::vector<NodeEntry> heads = RandomHeads(&random);
+    const std::map<std::string, TShape> all = {{"x", {9, 4}}, {"y", {9, 4}}, {"row", {4}}};
+    std::map<std::string, TShape> shapes;
+    const IndexedGraph graph(heads);
+    for (const int id : graph.arguments())
+      shapes[graph.node(id).name] = all.at(graph.node(id).name);
+    const OpReqType requests[] = {kNullOp, kWriteTo, kAddTo};
+    const DType dtype = random() % 2 == 0 ? DType::kFloat32 : DType::kFloat64;
+    Program program;
+    try {
+      program = Build(heads, shapes, requests[random() % 3], dtype);
+    } catch (const Error& error) {
+      FAIL() << error.what();
+    }
+    num_groups += FuseAndCheck(&program).size();
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GE(num_groups, 600u);
+}
+
+TEST(FuseMapsTest, ASettingTurnsItOff) {
+  EXPECT_TRUE(FusionIsOn());
+  setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
+  EXPECT_FALSE(FusionIsOn());
+  setenv("TESSERA_FUSE", "sometimes", /*overwrite=*/1);
+  EXPECT_THROW(FusionIsOn(), Error);
+  unsetenv("TESSERA_FUSE");
+}
+
+}  // namespace
+}  // namespace tessera::graph
