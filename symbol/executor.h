@@ -2,6 +2,7 @@
 #define TESSERA_SYMBOL_EXECUTOR_H_
 
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -67,9 +68,9 @@ class Executor {
   /// gradients keeps the results that these need.
   void Forward(bool is_train);
 
-  /// Runs step `step` of Forward alone, for debugging: call it with 0, 1, … Returns the number of
-  /// steps after it; 0 if there is no such step, and then runs nothing. After the last step the
-  /// results are those of Forward. Throws Error(kOutOfRange) for a negative step.
+  /// Runs step `step` of Forward alone, a call of one operator, for debugging: call it with 0, 1, …
+  /// Returns the number of steps after it; 0 if there is no such step, and then runs nothing. After
+  /// the last step the results are those of Forward. Throws Error(kOutOfRange) for a negative step.
   int PartialForward(bool is_train, int step);
 
   /// Adds or writes (as grad_req says) the gradients of the arguments, once after each Forward:
@@ -171,14 +172,17 @@ class Executor {
   std::vector<std::shared_ptr<symbol_internal::Arena>> Arenas() const;
   /// Compiles the symbol for the executor's arrays and their devices.
   graph::CompiledGraph Compile(graph::CompileOptions options) const;
-  void BindPlanned(bool training, graph::CompiledGraph compiled,
+  /// Returns the position in planned_ of the program for a mode, or of that without fused steps.
+  size_t ModeOf(bool is_train, bool single_steps = false) const;
+  void BindPlanned(size_t mode, graph::CompiledGraph compiled,
                    std::vector<std::shared_ptr<symbol_internal::Arena>> reused,
                    const std::vector<NDArray>& outputs = {});
   void BindMonitored();
   /// Returns the program for a mode, bound at its first use.
-  symbol_internal::BoundProgram* Planned(bool is_train);
-  /// Returns the program to run, monitored or not, after updating its fixed values.
-  symbol_internal::BoundProgram* Runner(bool is_train);
+  symbol_internal::BoundProgram* Planned(bool is_train, bool single_steps);
+  /// Returns the program to run, monitored or not, after updating its fixed values. It has no fused
+  /// steps if `single_steps`.
+  symbol_internal::BoundProgram* Runner(bool is_train, bool single_steps);
   const symbol_internal::PreparedProgram& prepared() const;
   CallMode ForwardMode(bool is_train) const;
   void RunMonitored(symbol_internal::BoundProgram* runner, int begin, int end, CallMode mode);
@@ -196,12 +200,13 @@ class Executor {
   const bool has_gradient_;
   std::vector<NDArray> outputs_;
   std::vector<NDArray> head_gradients_;  // is_none() if none is needed
-  // By is_train. With gradients, the program for training serves both modes; otherwise the other
-  // one is not needed before the first Forward in its mode.
-  std::array<std::unique_ptr<symbol_internal::BoundProgram>, 2> planned_;
+  // By ModeOf. With gradients, the program for training serves both modes; otherwise the other one
+  // is not needed before the first Forward in its mode. Those for PartialForward, without fused
+  // steps, are made only if there are such steps.
+  std::array<std::unique_ptr<symbol_internal::BoundProgram>, 4> planned_;
   // Of these programs; fixed_ has null for one without fixed values.
-  std::array<std::unique_ptr<symbol_internal::FixedValues>, 2> fixed_;
-  std::array<std::unique_ptr<symbol_internal::PreparedInputs>, 2> prepared_inputs_;
+  std::array<std::unique_ptr<symbol_internal::FixedValues>, 4> fixed_;
+  std::array<std::unique_ptr<symbol_internal::PreparedInputs>, 4> prepared_inputs_;
   std::unique_ptr<symbol_internal::BoundProgram> monitored_;  // made at the first monitored run
   MonitorCallback monitor_;
   bool monitor_all_ = false;

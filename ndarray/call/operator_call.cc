@@ -287,6 +287,8 @@ int64_t OperatorCall::PlanWorkspace(std::span<const TBlob> inputs, std::span<con
   return *size_bytes;
 }
 
+bool OperatorCall::ChecksOutputs() { return ndarray_internal::ChecksFinite(); }
+
 void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
                        std::span<const TBlob> outputs, std::span<const void* const> prepared,
                        std::span<std::byte> workspace) const {

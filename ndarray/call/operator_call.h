@@ -67,6 +67,11 @@ class OperatorCall {
   /// where no more threads are than the engine has workers or the caller of this function has.
   int64_t PlanWorkspace(std::span<const TBlob> inputs, std::span<const TBlob> outputs);
 
+  /// Returns whether Run checks outputs: the setting TESSERA_CHECK_FINITE. A call should then be of
+  /// one operator alone, which errors name. Throws Error(kInvalidArgument) for a value that is no
+  /// bool.
+  static bool ChecksOutputs();
+
   /// Returns the operator's name, and the implementation's if there is a choice:
   /// "Convolution[packed]". A gradient's begins with "_backward_".
   const std::string& op_name() const { return op_name_; }

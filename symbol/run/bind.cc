@@ -10,6 +10,7 @@
 #include "tessera/graph/compile.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/program.h"
+#include "tessera/ndarray/call/operator_call.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
@@ -161,7 +162,8 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
                                     .device = device,
                                     .groups = arrays.group2ctx,
                                     .variables = complete.Devices(),
-                                    .splits = true});
+                                    .splits = true,
+                                    .fuses = !OperatorCall::ChecksOutputs()});
   // With groups, values are copied from wherever an array lies to where they are read.
   const auto device_of = [&](const NDArray& array) {
     return arrays.group2ctx.empty() ? device : array.device();
@@ -193,7 +195,11 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   arrays.grad_requests = RequestsOf(arrays.argument_names, options);
   CompiledGraph compiled =
       Compile(symbol.outputs(), options.shapes, options.types, arrays.grad_requests,
-              {.caller = "Bind", .device = device, .groups = options.group2ctx, .splits = true});
+              {.caller = "Bind",
+               .device = device,
+               .groups = options.group2ctx,
+               .splits = true,
+               .fuses = !OperatorCall::ChecksOutputs()});
   const auto device_of = [&](const Value& value) {
     return compiled.program.devices[At(value.device)];
   };

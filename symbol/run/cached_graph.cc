@@ -12,6 +12,7 @@
 #include "tessera/graph/text.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/call/operator_call.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
@@ -146,7 +147,8 @@ graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& he
                                       .device = signature_.device(),
                                       .training = training,
                                       .splits = derived_ != nullptr && !training,
-                                      .may_be_incomplete = true};
+                                      .may_be_incomplete = true,
+                                      .fuses = !OperatorCall::ChecksOutputs()};
   gradient_error_.reset();
   std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
   const graph::KnownVariables known = signature_.Variables();

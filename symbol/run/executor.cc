@@ -68,8 +68,8 @@ Executor::Executor(const Symbol& symbol, Placement placement, CompiledGraph comp
       arrays_(std::move(arrays)),
       has_gradient_(std::any_of(arrays_.grad_requests.begin(), arrays_.grad_requests.end(),
                                 [](OpReqType request) { return request != kNullOp; })) {
-  BindPlanned(has_gradient_, std::move(compiled), shared == nullptr ? Arenas() : shared->Arenas(),
-              outputs);
+  BindPlanned(ModeOf(/*is_train=*/false), std::move(compiled),
+              shared == nullptr ? Arenas() : shared->Arenas(), outputs);
 }
 
 Executor::~Executor() = default;
@@ -155,7 +155,11 @@ std::vector<std::shared_ptr<Arena>> Executor::Arenas() const {
   return arenas;
 }
 
-void Executor::BindPlanned(bool training, CompiledGraph compiled,
+size_t Executor::ModeOf(bool is_train, bool single_steps) const {
+  return (is_train || has_gradient_ ? 1 : 0) + (single_steps ? 2 : 0);
+}
+
+void Executor::BindPlanned(size_t mode, CompiledGraph compiled,
                            std::vector<std::shared_ptr<Arena>> reused,
                            const std::vector<NDArray>& outputs) {
   std::unique_ptr<FixedValues> fixed;
@@ -176,9 +180,9 @@ void Executor::BindPlanned(bool training, CompiledGraph compiled,
       *prepared, std::move(arenas),
       std::make_shared<const VariableSet>(prepared->intermediate_variables().size()));
   binding->blobs = prepared->MakeBlobs(binding->pointers);
-  prepared_inputs_[training ? 1 : 0] = std::make_unique<PreparedInputs>(prepared, binding);
-  planned_[training ? 1 : 0] = std::make_unique<BoundProgram>(prepared, binding);
-  fixed_[training ? 1 : 0] = std::move(fixed);
+  prepared_inputs_[mode] = std::make_unique<PreparedInputs>(prepared, binding);
+  planned_[mode] = std::make_unique<BoundProgram>(prepared, binding);
+  fixed_[mode] = std::move(fixed);
 }
 
 void Executor::BindMonitored() {
@@ -200,21 +204,26 @@ void Executor::BindMonitored() {
 }
 
 const PreparedProgram& Executor::prepared() const {
-  return planned_[has_gradient_ ? 1 : 0]->program();
+  return planned_[ModeOf(/*is_train=*/false)]->program();
 }
 
-BoundProgram* Executor::Planned(bool is_train) {
-  const size_t mode = is_train || has_gradient_ ? 1 : 0;
+BoundProgram* Executor::Planned(bool is_train, bool single_steps) {
+  const size_t mode = ModeOf(is_train, single_steps);
   if (planned_[mode] == nullptr) {
-    BindPlanned(is_train, Compile({.training = is_train, .splits = true}), Arenas());
+    const bool fuses = !single_steps && !OperatorCall::ChecksOutputs();
+    BindPlanned(mode, Compile({.training = is_train, .splits = true, .fuses = fuses}), Arenas());
   }
   if (fixed_[mode] != nullptr) fixed_[mode]->Update();
   prepared_inputs_[mode]->Update();
   return planned_[mode].get();
 }
 
-BoundProgram* Executor::Runner(bool is_train) {
-  if (monitor_ == nullptr) return Planned(is_train);
+BoundProgram* Executor::Runner(bool is_train, bool single_steps) {
+  if (monitor_ == nullptr) {
+    BoundProgram* const planned = Planned(is_train, /*single_steps=*/false);
+    const bool has_fused = planned->program().program().num_fused_steps > 0;
+    return single_steps && has_fused ? Planned(is_train, /*single_steps=*/true) : planned;
+  }
   if (monitored_ == nullptr) BindMonitored();
   return monitored_.get();
 }
@@ -226,7 +235,7 @@ CallMode Executor::ForwardMode(bool is_train) const {
 void Executor::Forward(bool is_train) {
   results_ = Results::kNone;
   next_step_ = 0;
-  last_ = Runner(is_train);
+  last_ = Runner(is_train, /*single_steps=*/false);
   last_is_train_ = is_train;
   if (last_ != monitored_.get()) {
     last_->PushForward(ForwardMode(is_train));
@@ -240,7 +249,7 @@ int Executor::PartialForward(bool is_train, int step) {
   if (step < 0) {
     throw OutOfRange("Executor::PartialForward: step ", step, ", expected 0 or more");
   }
-  BoundProgram* const runner = Runner(is_train);
+  BoundProgram* const runner = Runner(is_train, /*single_steps=*/true);
   const int num_steps = runner->program().program().num_forward_steps;
   if (step >= num_steps) return 0;
   results_ = Results::kNone;
@@ -414,7 +423,8 @@ std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const
                       .device = placement_.device,
                       .groups = placement_.group2ctx,
                       .variables = arrays_.Devices(),
-                      .splits = true});
+                      .splits = true,
+                      .fuses = !OperatorCall::ChecksOutputs()});
   auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
   Arrays arrays{.argument_names = arrays_.argument_names,
                 .aux_names = arrays_.aux_names,

@@ -76,6 +76,7 @@ class GraphCheck {
   void Run() {
     CheckTraining();
     CheckPrediction();
+    CheckFusion();
     if (graph_.is_derivative) CheckDifferences();
   }
 
@@ -114,6 +115,26 @@ class GraphCheck {
            bound);
     Expect("states of tape and reference", imperative.inputs, reference_.Inputs(), bound);
     Expect("gradients of tape and reference", imperative.gradients, ReferenceGradients(), bound);
+  }
+
+  /// Checks that element-wise nodes give the same bits joined and one by one.
+  void CheckFusion() {
+    const RunResult executor = TrainByExecutor(graph_), compiled = TrainByCachedOp(graph_);
+    const DoubleArrays bound = PredictByExecutor(graph_), called = PredictByCachedOp(graph_);
+    setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
+    ExpectSame("Executor", executor, TrainByExecutor(graph_));
+    ExpectSame("CachedOp", compiled, TrainByCachedOp(graph_));
+    Expect("predictions of an Executor with and without fusion", bound, PredictByExecutor(graph_),
+           0);
+    Expect("predictions of a CachedOp with and without fusion", called, PredictByCachedOp(graph_),
+           0);
+    unsetenv("TESSERA_FUSE");
+  }
+  void ExpectSame(const std::string& way, const RunResult& fused, const RunResult& single) {
+    const std::string both = " with and without fusion, by " + way;
+    Expect(("outputs" + both).c_str(), fused.heads, single.heads, 0);
+    Expect(("gradients" + both).c_str(), fused.gradients, single.gradients, 0);
+    Expect(("inputs" + both).c_str(), fused.inputs, single.inputs, 0);
   }
 
   /// Returns the gradients after a forward run of the reference, with what they are added to.
