@@ -16,7 +16,7 @@
 #include "tessera/base/number.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/backward_property.h"
-#include "tessera/ops/fused_map.h"
+#include "tessera/ops/elemwise/fused_map.h"
 #include "tessera/ops/map_form.h"
 
 namespace tessera::graph {
