@@ -54,7 +54,7 @@ class Compiler {
                                                    {.device = options_.device,
                                                     .prepared = has_passes ? &prepared : nullptr,
                                                     .keeps_unread = options_.keeps_unread})};
-    if (has_passes && !options_.keeps_unread && options_.fuses && FusionIsOn()) {
+    if (has_passes && Fuses()) {
       const std::vector<FusedSteps> groups = FuseMaps(&compiled.program);
       if (!groups.empty() && prepared.dump->enabled()) DumpGroups(groups, &prepared);
     }
@@ -64,11 +64,14 @@ class Compiler {
   }
 
  private:
+  bool Fuses() const { return options_.fuses && !options_.keeps_unread && FusionIsOn(); }
+
   /// Runs the passes.
   PreparedGraph Prepare() const {
     PassOptions passes{
         .training = options_.training,
         .splits = options_.splits,
+        .fuses = Fuses(),
         .placement = {
             .groups = options_.groups, .device = options_.device, .variables = options_.variables}};
     std::unordered_map<const Node*, Device> placed;

@@ -12,6 +12,7 @@
 #include "tessera/graph/passes/common_subexpressions.h"
 #include "tessera/graph/passes/dead_nodes.h"
 #include "tessera/graph/passes/fold_batch_norm.h"
+#include "tessera/graph/passes/join_relu.h"
 #include "tessera/graph/passes/rewrite.h"
 #include "tessera/graph/passes/simplify.h"
 
@@ -70,6 +71,7 @@ class Pipeline {
 
   void ForTraining() {
     Finish("common_subexpressions", MergeCommonSubexpressions(heads_));
+    if (options_.fuses) Finish("join_relu", JoinRelu(heads_));
     SplitConstants();
     if (!options_.wanted.empty()) {
       Gradients gradients = BuildGradients(heads_, options_.wanted, options_.form);

@@ -32,6 +32,7 @@ struct PassOptions {
   /// True if the caller computes PreparedGraph::constants and parameters. If not, both are empty
   /// and weights are not folded.
   bool splits = true;
+  bool fuses = false;  ///< joins nodes for training
   /// The devices. Their `heads` is ignored: outputs stay where they are computed.
   PlacementOptions placement = {};
 };
@@ -57,8 +58,8 @@ struct PreparedGraph {
 ///
 /// - inference: simplify, common_subexpressions, fold_batch_norm, dead_nodes, constants,
 ///   parameters, placement;
-/// - training: common_subexpressions, constants, gradient, common_subexpressions, dead_nodes,
-///   placement.
+/// - training: common_subexpressions, join_relu if nodes are joined, constants, gradient,
+///   common_subexpressions, dead_nodes, placement.
 ///
 /// If groups of devices are given, nothing is split off or folded. Variables of the graph stay the
 /// same nodes, but some may not be needed any more, and moving averages of folded BatchNorm nodes
