@@ -44,6 +44,9 @@ constexpr index_t kCacheLineBytes = 64;
 constexpr index_t kScratchBytes = index_t{24} << 10;
 // Longer blocks would not make a stage's call noticeably cheaper for each element.
 constexpr index_t kMaxBlockBytes = index_t{8} << 10;
+// A range of a cheap loop's length costs little beside its work. It may be as long as that if there
+// are this many ranges, which suffice to keep all threads busy.
+constexpr index_t kManyRanges = 64;
 
 /// Returns, for each stage, the last stage that reads its results, or kNone.
 std::vector<int> LastReaders(const std::vector<FusedMap::Stage>& stages) {
@@ -546,8 +549,9 @@ void ReadyMap::Run(std::span<const TBlob> inputs, std::span<const OpReqType> req
   if (wanted == req.end() || size_ == 0) return;
   const Call call(*this, inputs, req, outputs);
   const auto plan = tensor_internal::TaskPlan::Of(size_, 1, cost_ - 1);
+  const index_t grain = std::max(plan.grain, std::min(size_ / kManyRanges, ElementsPerTask()));
   const TBlob& first = outputs[At(wanted - req.begin())];
-  tensor_internal::ParallelForLines(plan.count, plan.grain, first.dptr_,
+  tensor_internal::ParallelForLines(plan.count, grain, first.dptr_,
                                     DTypeSizeBytes(first.type_flag_),
                                     [&call](index_t begin, index_t end) { call.Run(begin, end); });
 }
