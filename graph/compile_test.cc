@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -120,6 +124,34 @@ TEST(CompileTest, UnreadResultsAreComputedToBeLookedAt) {
   EXPECT_THAT(compile(false).program.steps.back().req, ElementsAre(kWriteTo, kNullOp));
   EXPECT_THAT(Names(compile(true)), ElementsAre("a", "b", "sum", "halves"));
   EXPECT_THAT(compile(true).program.steps.back().req, ElementsAre(kWriteTo, kWriteTo));
+}
+
+TEST(CompileTest, ElementwiseStepsAreJoinedWhereTheCallerWantsIt) {
+  const NodeEntry out = Apply(
+      "tanh", "out", {Apply("elemwise_mul", "product", {MakeVariable("x"), MakeVariable("y")})});
+  const auto names = [&](const CompileOptions& options) {
+    return Names(
+        Compile({out}, {{"x", {4}}, {"y", {4}}}, {}, std::vector<OpReqType>(2, kNullOp), options));
+  };
+  EXPECT_THAT(names({}), ElementsAre("product", "out"));
+  EXPECT_THAT(names({.fuses = true}), ElementsAre("product+out"));
+  EXPECT_THAT(names({.keeps_unread = true, .fuses = true}), ElementsAre("product", "out"));
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fused";
+  std::filesystem::remove_all(folder);
+  setenv("TESSERA_DUMP_GRAPH", folder.c_str(), /*overwrite=*/1);
+  names({.fuses = true});
+  unsetenv("TESSERA_DUMP_GRAPH");
+  std::ostringstream text;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (file.path().filename().string().ends_with("fuse_maps.txt")) {
+      text << std::ifstream(file.path()).rdbuf();
+    }
+  }
+  EXPECT_THAT(text.str(), AllOf(HasSubstr("elemwise_mul() product (%0, %1) in group 0\n"),
+                                HasSubstr("tanh() out (%2) in group 0\n")));
+  setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
+  EXPECT_THAT(names({.fuses = true}), ElementsAre("product", "out"));
+  unsetenv("TESSERA_FUSE");
 }
 
 TEST(CompileTest, VariablesHaveDevicesEvenIfNoStepNeedsThem) {
