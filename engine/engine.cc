@@ -45,13 +45,22 @@ EngineKind ResolveKind(EngineKind kind) {
                         "\": expected ThreadedEngine or NaiveEngine");
 }
 
+/// The processes of a job that share this machine, as the launchers of Open MPI and MPICH tell each
+/// of them; 1 without a launcher.
+int64_t ProcessesOfJob() {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  return std::max(EnvironmentInt("OMPI_COMM_WORLD_LOCAL_SIZE", 1, 1, kMost),
+                  EnvironmentInt("MPI_LOCALNRANKS", 1, 1, kMost));
+}
+
 engine_internal::ResolvedOptions Resolve(const EngineOptions& options) {
   engine_internal::ResolvedOptions resolved;
   resolved.workers = options.workers;
   if (options.workers == 0) {
     const int of_machine = ThreadsLostInFork() ? 1 : tbb::info::default_concurrency();
-    resolved.workers = static_cast<int>(
-        EnvironmentInt("TESSERA_NUM_THREADS", std::min(of_machine, kMaxWorkers), 1, kMaxWorkers));
+    const int64_t of_process = std::clamp<int64_t>(of_machine / ProcessesOfJob(), 1, kMaxWorkers);
+    resolved.workers =
+        static_cast<int>(EnvironmentInt("TESSERA_NUM_THREADS", of_process, 1, kMaxWorkers));
   }
   if (resolved.workers < 1 || resolved.workers > kMaxWorkers) {
     throw InvalidArgument("Engine::Create: workers is ", options.workers, "; expected 0 to ",

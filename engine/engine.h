@@ -91,7 +91,8 @@ enum class EngineKind {
 struct EngineOptions {
   /// The way in which it runs operations.
   EngineKind kind = EngineKind::kDefault;
-  /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
+  /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads,
+  /// divided by the processes that mpirun has started on it.
   int workers = 0;
   /// Back-pressure: while so many operations pend, a push waits. 0 never waits. Operations and
   /// their parallel loops push without waiting. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.

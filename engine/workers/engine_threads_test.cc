@@ -410,6 +410,17 @@ TEST(EngineOptionsTest, TheEnvironmentFillsInWhatIsNotGiven) {
   unsetenv("TESSERA_NUM_THREADS");
 }
 
+TEST(EngineOptionsTest, ProcessesOfAJobDivideTheMachinesThreads) {
+  for (const char* const launcher : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    setenv(launcher, "1000000", 1);
+    EXPECT_EQ(Engine::Create({.kind = EngineKind::kThreaded})->num_workers(), 1);
+    setenv("TESSERA_NUM_THREADS", "3", 1);
+    EXPECT_EQ(Engine::Create({.kind = EngineKind::kThreaded})->num_workers(), 3);
+    unsetenv("TESSERA_NUM_THREADS");
+    unsetenv(launcher);
+  }
+}
+
 TEST(EngineOptionsTest, CreateThrowsWhereTheSystemRefusesItsThreads) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
