@@ -1,24 +1,23 @@
 #include "tessera/base/atomic_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/internal/folder_entry.h"
 
 namespace tessera {
 namespace {
+
+using base_internal::OpenIn;
 
 // Small writes (headers, names) meet here; large ones go past it.
 constexpr int64_t kBufferBytes = 1 << 16;
@@ -32,14 +31,6 @@ std::string FollowLink(const std::string& path) {
   return target == nullptr ? path : target.get();
 }
 
-int OpenIn(int folder, const char* name, int flags) {
-  int descriptor;
-  do {
-    descriptor = openat(folder, name, flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
-}
-
 /// Returns the beginning of the names of all temporary files for `name`. A hash stands for it,
 /// since a name of 255 bytes has no room for more. (FNV-1a of 64 bits, by Fowler, Noll and Vo.)
 std::string TemporaryPrefix(std::string_view name) {
@@ -50,49 +41,18 @@ std::string TemporaryPrefix(std::string_view name) {
   return text + ".";
 }
 
-/// Returns whether `name` in the folder is the open file.
-bool IsFile(int folder, const char* name, int descriptor) {
-  struct stat named, opened;
-  return fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode) &&
-         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
-}
-
-/// Removes the temporary files that processes have left behind: those that nobody has locked. The
-/// owner alone renames a locked file, so that under the lock a name stays what it is. A file system
-/// without locks keeps all of them.
-void Sweep(int folder, const std::string& prefix) {
-  const int listed = OpenIn(folder, ".", O_RDONLY | O_DIRECTORY);
-  if (listed < 0) return;  // a folder that may be written and not listed
-  DIR* const entries = fdopendir(listed);
-  if (entries == nullptr) {
-    close(listed);
-    return;
-  }
-  while (const dirent* const entry = readdir(entries)) {
-    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
-    // NFS locks what may be written; a file that replaces a read-only one may only be read.
-    int left = OpenIn(folder, entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
-    if (left < 0) left = OpenIn(folder, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if (left < 0) continue;
-    if (flock(left, LOCK_EX | LOCK_NB) == 0 && IsFile(folder, entry->d_name, left)) {
-      unlinkat(folder, entry->d_name, 0);
-    }
-    close(left);
-  }
-  closedir(entries);
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path, std::string operation)
     : path_(std::move(path)), operation_(std::move(operation)) {
   const std::string target = FollowLink(path_);
-  const size_t slash = target.rfind('/');
-  name_ = slash == std::string::npos ? target : target.substr(slash + 1);
+  name_ = base_internal::NameOf(target);
   buffer_.reserve(kBufferBytes);
   try {
-    OpenFolder(slash == std::string::npos ? "." : target.substr(0, slash + 1));
+    // Files are named relative to the open folder, which stays the same whatever becomes of its
+    // name.
+    folder_ = base_internal::OpenFolderOf(target);
+    if (folder_ < 0) Fail("cannot open its folder");
     struct stat old;
     const bool replaces = fstatat(folder_, name_.c_str(), &old, 0) == 0;
     // A name that is too long fails here, and not when all is written.
@@ -114,32 +74,15 @@ AtomicFile::~AtomicFile() {
   Close();
 }
 
-// Files are named relative to the open folder, which stays the same whatever becomes of its name.
-void AtomicFile::OpenFolder(const std::string& folder) {
-  folder_ = OpenIn(AT_FDCWD, folder.c_str(), O_RDONLY | O_DIRECTORY);
-  // A folder that may be written and not listed.
-  if (folder_ < 0 && errno == EACCES) {
-    folder_ = OpenIn(AT_FDCWD, folder.c_str(), O_PATH | O_DIRECTORY);
-  }
-  if (folder_ < 0) Fail("cannot open its folder");
-}
-
 void AtomicFile::MakeTemporary() {
   const std::string prefix = TemporaryPrefix(name_);
-  Sweep(folder_, prefix);
-  // The process and a count keep writers apart.
-  static std::atomic<unsigned> count{0};
-  for (;;) {
-    temporary_ = prefix + std::to_string(getpid()) + "." + std::to_string(count++);
-    descriptor_ = OpenIn(folder_, temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
-    if (descriptor_ < 0 && errno == EEXIST) continue;
-    if (descriptor_ < 0) Fail("cannot make a file beside it");
-    // Another writer's sweep may have met the file before it was locked. That writer then holds the
-    // lock, or has removed the file.
-    const bool locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-    if (locked && IsFile(folder_, temporary_.c_str(), descriptor_)) return;
-    close(std::exchange(descriptor_, -1));
-  }
+  base_internal::SweepUnlocked(folder_, prefix,
+                               [this](const char* name) { unlinkat(folder_, name, 0); });
+  descriptor_ = base_internal::MakeLockedEntry(
+      folder_, prefix,
+      [this](const char* name) { return OpenIn(folder_, name, O_WRONLY | O_CREAT | O_EXCL); },
+      &temporary_);
+  if (descriptor_ < 0) Fail("cannot make a file beside it");
 }
 
 void AtomicFile::Write(const void* data, int64_t size_bytes) {
@@ -187,13 +130,7 @@ void AtomicFile::Close() {
 }
 
 void AtomicFile::Fail(const char* what) const {
-  const int error = errno;
-  absl::StatusCode code = Error::kFailedPrecondition;
-  if (error == ENOENT || error == ENOTDIR) code = Error::kNotFound;
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    code = Error::kResourceExhausted;
-  }
-  throw Error(code, operation_ + ": " + path_ + ": " + what + ": " + std::strerror(error));
+  base_internal::ThrowFileError(operation_, path_, what);
 }
 
 }  // namespace tessera

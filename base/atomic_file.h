@@ -42,7 +42,6 @@ class AtomicFile {
   void Commit();
 
  private:
-  void OpenFolder(const std::string& folder);
   void MakeTemporary();
   void Flush();
   void WriteThrough(const char* data, int64_t size_bytes);
