@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/engine/engine.h"
 #include "tessera/resource/resource.h"
@@ -29,11 +30,13 @@ constexpr size_t kSize = 200000;
 /// An engine with a manager of its own.
 class Machine {
  public:
-  explicit Machine(int workers)
+  explicit Machine(int workers, uint64_t seed = kSeed)
       : engine_(Engine::Create({.kind = EngineKind::kThreaded, .workers = workers})),
         manager_(std::make_unique<ResourceManager>(engine_.get(), &storage_)) {
-    manager_->SeedRandom(kSeed);
+    manager_->SeedRandom(seed);
   }
+
+  ResourceManager& manager() { return *manager_; }
 
   /// What `fill(random, out)` draws in an operation on the device's generator.
   template <typename T, typename Fill>
@@ -302,6 +305,44 @@ TEST(RandomResourceTest, TheSequenceIsPhiloxAsPublished) {
   const PhiloxWords words = PhiloxState{}.Block(0);
   const uint32_t expected[] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
   for (int i = 0; i < 4; ++i) EXPECT_EQ(words.word[i], expected[i]);
+}
+
+std::vector<float> DrawSome(Machine* machine, Device device) {
+  return machine->Draw<float>(
+      device, [](auto& random, auto out) { random.SampleUniform(out); }, 100);
+}
+
+TEST(RandomResourceTest, AnotherManagerContinuesFromTheState) {
+  Machine first(2);
+  DrawSome(&first, Device::Cpu());
+  DrawSome(&first, Device::Cpu(1));
+  first.manager().SeedRandom(Device::Cpu(1), 7);
+  DrawSome(&first, Device::Cpu(1));
+  const RandomState state = first.manager().GetRandomState();
+  EXPECT_EQ(state.seed, kSeed);
+  EXPECT_EQ(state.generators.size(), 2u);
+
+  Machine second(1, /*seed=*/1);
+  DrawSome(&second, Device::Cpu(1));
+  DrawSome(&second, Device::Cpu(2));
+  second.manager().SetRandomState(state);
+  // Device 2 was not in use, and begins where the seed lets it begin.
+  for (const Device device : {Device::Cpu(), Device::Cpu(1), Device::Cpu(2), Device::Cpu(3)}) {
+    EXPECT_EQ(DrawSome(&second, device), DrawSome(&first, device)) << device;
+  }
+}
+
+TEST(RandomResourceTest, TheStateIsThatAfterEarlierOperations) {
+  Machine machine(2);
+  const RandomState before = machine.manager().GetRandomState();
+  EXPECT_TRUE(before.generators.empty());
+  const std::vector<float> numbers = DrawSome(&machine, Device::Cpu());
+  const RandomState after = machine.manager().GetRandomState();
+  ASSERT_EQ(after.generators.size(), 1u);
+  EXPECT_EQ(after.generators[0].first, Device::Cpu());
+  EXPECT_GT(after.generators[0].second.next_block, 0u);
+  machine.manager().SetRandomState(before);
+  EXPECT_EQ(DrawSome(&machine, Device::Cpu()), numbers);
 }
 
 }  // namespace

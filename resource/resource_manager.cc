@@ -1,6 +1,8 @@
 #include "tessera/resource/resource_manager.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -14,7 +16,6 @@
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
-#include "tessera/tensor/philox.h"
 
 namespace tessera {
 namespace {
@@ -182,21 +183,30 @@ class ResourceManager::Impl {
     return Random(device);
   }
 
-  void Seed(uint64_t seed) {
+  /// Sets all generators.
+  void Set(const RandomState& state) {
     const auto seeding = std::make_shared<Seeding>();
     std::vector<ResourceHandle> generators;
+    std::vector<PhiloxState> positions;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [device, position] : state.generators) Random(device);
       for (const auto& [device, resources] : devices_) {
-        if (resources.random.resource) generators.push_back(Handle(resources.random));
+        if (!resources.random.resource) continue;
+        generators.push_back(Handle(resources.random));
+        const auto given =
+            std::find_if(state.generators.begin(), state.generators.end(),
+                         [device = device](const auto& entry) { return entry.first == device; });
+        positions.push_back(given == state.generators.end() ? StateOf(device, state.seed)
+                                                            : given->second);
       }
-      seeds_.push_back({now_ + 1, seed});
+      seeds_.push_back({now_ + 1, state.seed});
       seeding->begin = ++now_;
     }
     // The lock is not held, because a push may block, and operations that would unblock it may call
     // Request. There is one push for all generators, so that all restart or none.
     try {
-      if (!generators.empty()) PushSeed(std::move(generators), seed, seeding);
+      if (!generators.empty()) PushSeed(generators, std::move(positions), seeding);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
       std::erase_if(seeds_, [&](const SetSeed& set) { return set.begin == seeding->begin; });
@@ -222,6 +232,33 @@ class ResourceManager::Impl {
         },
         Device::Cpu(), {}, {generator.var}, {.name = "SeedRandom"});
     End(*seeding);
+  }
+
+  RandomState GetRandomState() {
+    std::vector<ResourceHandle> generators;
+    RandomState state;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [device, resources] : devices_) {
+        if (resources.random.resource) generators.push_back(Handle(resources.random));
+      }
+      state.seed = seeds_.back().seed;
+    }
+    if (generators.empty()) return state;
+    const auto positions = std::make_shared<std::vector<PhiloxState>>();
+    // The operation reads nothing, so that it ends without an error of an earlier one.
+    engine_->PushSync(
+        [generators, positions](RunContext) {
+          for (const ResourceHandle& generator : generators) {
+            positions->push_back(*generator.resource->GetRandomState());
+          }
+        },
+        Device::Cpu(), {}, VarsOf(generators), {.name = "GetRandomState"});
+    engine_->WaitForVar(generators[0].var);
+    for (size_t i = 0; i < generators.size(); ++i) {
+      state.generators.emplace_back(generators[i].resource->device(), (*positions)[i]);
+    }
+    return state;
   }
 
  private:
@@ -284,17 +321,21 @@ class ResourceManager::Impl {
     return Handle(random);
   }
 
-  void PushSeed(std::vector<ResourceHandle> generators, uint64_t seed,
-                const std::shared_ptr<const Seeding>& seeding) {
+  static std::vector<Variable*> VarsOf(const std::vector<ResourceHandle>& generators) {
     std::vector<Variable*> vars;
     for (const ResourceHandle& generator : generators) vars.push_back(generator.var);
+    return vars;
+  }
+
+  void PushSeed(const std::vector<ResourceHandle>& generators, std::vector<PhiloxState> positions,
+                const std::shared_ptr<const Seeding>& seeding) {
     engine_->PushSync(
-        [generators = std::move(generators), seed, seeding](RunContext) {
-          for (const ResourceHandle& generator : generators) {
-            Generator(generator).Seed(StateOf(generator.resource->device(), seed), *seeding);
+        [generators, positions = std::move(positions), seeding](RunContext) {
+          for (size_t i = 0; i < generators.size(); ++i) {
+            Generator(generators[i]).Seed(positions[i], *seeding);
           }
         },
-        Device::Cpu(), {}, vars, {.name = "SeedRandom"});
+        Device::Cpu(), {}, VarsOf(generators), {.name = "SeedRandom"});
   }
 
   void End(Seeding& seeding) {
@@ -393,11 +434,20 @@ ResourceHandle ResourceManager::Request(Device device, ResourceRequest request) 
 }
 
 void ResourceManager::SeedRandom(uint64_t seed) {
-  OrResourceExhausted("ResourceManager::SeedRandom", [&] { impl_->Seed(seed); });
+  OrResourceExhausted("ResourceManager::SeedRandom", [&] { impl_->Set({.seed = seed}); });
 }
 
 void ResourceManager::SeedRandom(Device device, uint64_t seed) {
   OrResourceExhausted("ResourceManager::SeedRandom", [&] { impl_->Seed(device, seed); });
+}
+
+RandomState ResourceManager::GetRandomState() {
+  return OrResourceExhausted("ResourceManager::GetRandomState",
+                             [&] { return impl_->GetRandomState(); });
+}
+
+void ResourceManager::SetRandomState(const RandomState& state) {
+  OrResourceExhausted("ResourceManager::SetRandomState", [&] { impl_->Set(state); });
 }
 
 }  // namespace tessera

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
 #include "tessera/resource/resource.h"
 #include "tessera/storage/storage.h"
+#include "tessera/tensor/philox.h"
 
 namespace tessera {
 
@@ -15,6 +18,12 @@ namespace tessera {
 struct ResourceHandle {
   Resource* resource = nullptr;  ///< valid as long as the manager
   Variable* var = nullptr;       ///< an operation that uses the resource must write it
+};
+
+/// The positions of all random generators, from which a program may draw the same numbers again.
+struct RandomState {
+  uint64_t seed = 0;  ///< the seed of generators that are not used yet
+  std::vector<std::pair<Device, PhiloxState>> generators = {};  ///< those in use, each once
 };
 
 /// Provides workspace and random generators, a few of each for every device.
@@ -61,6 +70,15 @@ class ResourceManager {
   /// Restarts one device's generator: it will draw the numbers of Random<Dev>(seed). Takes effect
   /// in order with the operations already pushed.
   void SeedRandom(Device device, uint64_t seed);
+
+  /// Returns the positions of the generators after the operations already pushed, and waits for
+  /// those that draw numbers.
+  RandomState GetRandomState();
+
+  /// Sets all generators, so that later operations draw the numbers that followed GetRandomState. A
+  /// generator that the state does not have restarts on its stream of the state's seed. Takes
+  /// effect as SeedRandom does.
+  void SetRandomState(const RandomState& state);
 
  private:
   class Impl;
