@@ -1,9 +1,6 @@
 // Optimizer steps whose rates adapt to each element:
 //
 //   g = clip(rescale_grad * grad + wd * weight, clip_gradient)
-//   adam_update        mean = beta1 * mean + (1 - beta1) * g;  var = beta2 * var + (1 - beta2) *
-//   g^2
-//                      weight -= lr * mean / (sqrt(var) + epsilon)
 //   rmsprop_update     n = gamma1 * n + (1 - gamma1) * g^2
 //                      weight = clip(weight - lr * g / sqrt(n + epsilon), clip_weights)
 //   rmspropalex_update n as above;  g' = gamma1 * g' + (1 - gamma1) * g
@@ -18,15 +15,19 @@
 //                      lamda1, else 0
 //   _sparse_adagrad_update  g without wd;  history += g^2
 //                      weight -= lr * (g / sqrt(history + epsilon) + wd * weight)
+//   AdaDelta, which is no operator  g without wd;  n = rho * n + (1 - rho) * g^2
+//                      delta = sqrt(d + epsilon) / sqrt(n + epsilon) * g
+//                      d = rho * d + (1 - rho) * delta^2;  weight -= lr * delta + wd * weight
 //
-// Sources: Kingma and Ba 2014 (adam), Tieleman and Hinton 2012 and Graves 2013 (rmsprop,
-// rmspropalex), Zheng and Kwok 2017 (ftml), McMahan et al. 2013 (ftrl), Duchi et al. 2011
-// (adagrad). A negative bound turns clipping off. The output is the new weight, usually in the
+// Sources: Tieleman and Hinton 2012 and Graves 2013 (rmsprop, rmspropalex), Zheng and Kwok 2017
+// (ftml), McMahan et al. 2013 (ftrl), Duchi et al. 2011 (adagrad), Zeiler 2012 (AdaDelta). A
+// negative bound turns clipping off. The output is the new weight, usually in the
 // weight's memory; states change. Shapes: any; all arrays alike. Types: float32, float64, float16,
 // bfloat16. There is no gradient.
 #include <cmath>
 
 #include "tessera/ops/optimizer/step_function.h"
+#include "tessera/ops/optimizer/update.h"
 
 namespace tessera {
 namespace {
@@ -36,69 +37,14 @@ using namespace ops_internal;  // NOLINT: the driver of steps
 // The cost of a square root and a division, in elements of a cheap loop.
 constexpr index_t kRootCost = 4;
 
-struct AdamParameters {
-  float lr = 0;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
-  bool lazy_update = true;
-
-  static void Declare(ParameterSchema<AdamParameters>& schema) {
-    using P = AdamParameters;
-    schema.Required("lr", &P::lr, "learning rate");
-    schema.Optional("beta1", &P::beta1, "decay of the mean");
-    schema.Optional("beta2", &P::beta2, "decay of the variance");
-    schema.Optional("epsilon", &P::epsilon, "added to the square root of the variance");
-    DeclareGradientParameters(schema);
-    schema.Optional("lazy_update", &P::lazy_update, "accepted for sparse graphs; not used");
-  }
-};
-
-template <typename T>
-struct Adam {
-  using Parameters = AdamParameters;
-  static constexpr std::array<const char*, 2> kStates = {"mean", "var"};
-  static constexpr index_t kCost = kRootCost;
-  ClippedGradient<T> clipped;
-  T lr, beta1, beta2, epsilon, wd;
-
-  explicit Adam(const Parameters& p)
-      : clipped(p.rescale_grad, p.clip_gradient),
-        lr(static_cast<T>(p.lr)),
-        beta1(static_cast<T>(p.beta1)),
-        beta2(static_cast<T>(p.beta2)),
-        epsilon(static_cast<T>(p.epsilon)),
-        wd(static_cast<T>(p.wd)) {}
-  TESSERA_HD T operator()(T weight, T grad, T* state) const {
-    const T g = clipped.Clip(clipped.factor * grad + Scaled(wd, weight));
-    state[0] = Scaled(beta1, state[0]) + (T(1) - beta1) * g;
-    state[1] = Scaled(beta2, state[1]) + (T(1) - beta2) * g * g;
-    return weight - lr * state[0] / (std::sqrt(state[1]) + epsilon);
-  }
-};
-
-struct RmsPropParameters {
-  float lr = 0;
-  float gamma1 = 0.95f;
-  float epsilon = 1e-8f;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
-  float clip_weights = -1;
-
+struct RmsPropParameters : RmsPropRule {
   static void Declare(ParameterSchema<RmsPropParameters>& schema) { DeclareAll(schema); }
   template <typename P>
   static void DeclareAll(ParameterSchema<P>& schema) {
     schema.template Required<float>("lr", &P::lr, "learning rate");
     schema.template Optional<float>("gamma1", &P::gamma1, "decay of the mean square");
     schema.template Optional<float>("epsilon", &P::epsilon, "added under the square root");
-    schema.template Optional<float>("wd", &P::wd, "weight decay");
-    schema.template Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradient");
-    schema.template Optional<float>("clip_gradient", &P::clip_gradient,
-                                    "bound of a gradient's element; none if negative");
+    DeclareGradientParameters(schema);
     schema.template Optional<float>("clip_weights", &P::clip_weights,
                                     "bound of a weight; none if negative");
   }
@@ -106,13 +52,14 @@ struct RmsPropParameters {
 
 template <typename T>
 struct RmsProp {
+  using Rule = RmsPropRule;
   using Parameters = RmsPropParameters;
   static constexpr std::array<const char*, 1> kStates = {"n"};
   static constexpr index_t kCost = kRootCost;
   ClippedGradient<T> clipped, weights;
   T lr, gamma1, epsilon, wd;
 
-  explicit RmsProp(const Parameters& p)
+  explicit RmsProp(const Rule& p)
       : clipped(p.rescale_grad, p.clip_gradient),
         weights(1, p.clip_weights),
         lr(static_cast<T>(p.lr)),
@@ -126,24 +73,23 @@ struct RmsProp {
   }
 };
 
-struct RmsPropAlexParameters : RmsPropParameters {
-  float gamma2 = 0.9f;
-
+struct RmsPropAlexParameters : RmsPropAlexRule {
   static void Declare(ParameterSchema<RmsPropAlexParameters>& schema) {
-    DeclareAll(schema);
-    schema.Optional("gamma2", &RmsPropAlexParameters::gamma2, "decay of the step");
+    RmsPropParameters::DeclareAll(schema);
+    schema.Optional<float>("gamma2", &RmsPropAlexParameters::gamma2, "decay of the step");
   }
 };
 
 template <typename T>
 struct RmsPropAlex {
+  using Rule = RmsPropAlexRule;
   using Parameters = RmsPropAlexParameters;
   static constexpr std::array<const char*, 3> kStates = {"n", "g", "delta"};
   static constexpr index_t kCost = kRootCost;
   RmsProp<T> base;
   T gamma2;
 
-  explicit RmsPropAlex(const Parameters& p) : base(p), gamma2(static_cast<T>(p.gamma2)) {}
+  explicit RmsPropAlex(const Rule& p) : base(p), gamma2(static_cast<T>(p.gamma2)) {}
   TESSERA_HD T operator()(T weight, T grad, T* state) const {
     const T g = base.clipped.Clip(base.clipped.factor * grad + Scaled(base.wd, weight));
     const T decay = base.gamma1, rest = T(1) - decay;
@@ -155,41 +101,34 @@ struct RmsPropAlex {
   }
 };
 
-struct FtmlParameters {
-  float lr = 0;
-  float beta1 = 0.6f;
-  float beta2 = 0.999f;
-  double epsilon = 1e-8f;
-  int t = 1;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_grad = -1;
-
+struct FtmlParameters : FtmlRule {
   static void Declare(ParameterSchema<FtmlParameters>& schema) {
     using P = FtmlParameters;
-    schema.Required("lr", &P::lr, "learning rate");
-    schema.Optional("beta1", &P::beta1, "decay of z");
+    schema.Required<float>("lr", &P::lr, "learning rate");
+    schema.Optional<float>("beta1", &P::beta1, "decay of z");
     schema.Range(0, 1);
-    schema.Optional("beta2", &P::beta2, "decay of the mean square");
+    schema.Optional<float>("beta2", &P::beta2, "decay of the mean square");
     schema.Range(0, 1);
-    schema.Optional("epsilon", &P::epsilon, "added to the square root");
-    schema.Required("t", &P::t, "the number of this step, from 1");
+    schema.Optional<double>("epsilon", &P::epsilon, "added to the square root");
+    schema.Required<int>("t", &P::t, "the number of this step, from 1");
     schema.Range(1);
-    schema.Optional("wd", &P::wd, "weight decay");
-    schema.Optional("rescale_grad", &P::rescale_grad, "factor of the gradient");
-    schema.Optional("clip_grad", &P::clip_grad, "bound of a gradient's element; none if negative");
+    schema.Optional<float>("wd", &P::wd, "weight decay");
+    schema.Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradient");
+    schema.Optional<float>("clip_grad", &P::clip_grad,
+                           "bound of a gradient's element; none if negative");
   }
 };
 
 template <typename T>
 struct Ftml {
+  using Rule = FtmlRule;
   using Parameters = FtmlParameters;
   static constexpr std::array<const char*, 3> kStates = {"d", "v", "z"};
   static constexpr index_t kCost = kRootCost;
   ClippedGradient<T> clipped;
   T beta1, beta2, epsilon, wd, rate, correction;
 
-  explicit Ftml(const Parameters& p)
+  explicit Ftml(const Rule& p)
       : clipped(p.rescale_grad, p.clip_grad),
         beta1(static_cast<T>(p.beta1)),
         beta2(static_cast<T>(p.beta2)),
@@ -208,32 +147,26 @@ struct Ftml {
   }
 };
 
-struct FtrlParameters {
-  float lr = 0;
-  float lamda1 = 0.01f;
-  float beta = 1;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
-
+struct FtrlParameters : FtrlRule {
   static void Declare(ParameterSchema<FtrlParameters>& schema) {
     using P = FtrlParameters;
-    schema.Required("lr", &P::lr, "learning rate");
-    schema.Optional("lamda1", &P::lamda1, "coefficient of the L1 norm");
-    schema.Optional("beta", &P::beta, "added to the square root of n");
+    schema.Required<float>("lr", &P::lr, "learning rate");
+    schema.Optional<float>("lamda1", &P::lamda1, "coefficient of the L1 norm");
+    schema.Optional<float>("beta", &P::beta, "added to the square root of n");
     DeclareGradientParameters(schema);
   }
 };
 
 template <typename T>
 struct Ftrl {
+  using Rule = FtrlRule;
   using Parameters = FtrlParameters;
   static constexpr std::array<const char*, 2> kStates = {"z", "n"};
   static constexpr index_t kCost = 2 * kRootCost;
   ClippedGradient<T> clipped;
   T lr, lamda1, beta, wd;
 
-  explicit Ftrl(const Parameters& p)
+  explicit Ftrl(const Rule& p)
       : clipped(p.rescale_grad, p.clip_gradient),
         lr(static_cast<T>(p.lr)),
         lamda1(static_cast<T>(p.lamda1)),
@@ -251,30 +184,25 @@ struct Ftrl {
   }
 };
 
-struct AdagradParameters {
-  float lr = 0;
-  float epsilon = 1e-7f;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
-
+struct AdagradParameters : AdagradRule {
   static void Declare(ParameterSchema<AdagradParameters>& schema) {
     using P = AdagradParameters;
-    schema.Required("lr", &P::lr, "learning rate");
-    schema.Optional("epsilon", &P::epsilon, "added under the square root");
+    schema.Required<float>("lr", &P::lr, "learning rate");
+    schema.Optional<float>("epsilon", &P::epsilon, "added under the square root");
     DeclareGradientParameters(schema);
   }
 };
 
 template <typename T>
 struct Adagrad {
+  using Rule = AdagradRule;
   using Parameters = AdagradParameters;
   static constexpr std::array<const char*, 1> kStates = {"history"};
   static constexpr index_t kCost = kRootCost;
   ClippedGradient<T> clipped;
   T lr, epsilon, wd;
 
-  explicit Adagrad(const Parameters& p)
+  explicit Adagrad(const Rule& p)
       : clipped(p.rescale_grad, p.clip_gradient),
         lr(static_cast<T>(p.lr)),
         epsilon(static_cast<T>(p.epsilon)),
@@ -286,8 +214,36 @@ struct Adagrad {
   }
 };
 
+template <typename T>
+struct AdaDelta {
+  using Rule = AdaDeltaRule;
+  static constexpr std::array<const char*, 2> kStates = {"n", "d"};
+  static constexpr index_t kCost = 3 * kRootCost;
+  ClippedGradient<T> clipped;
+  T lr, rho, epsilon, wd;
+
+  explicit AdaDelta(const Rule& p)
+      : clipped(p.rescale_grad, p.clip_gradient),
+        lr(static_cast<T>(p.lr)),
+        rho(static_cast<T>(p.rho)),
+        epsilon(static_cast<T>(p.epsilon)),
+        wd(static_cast<T>(p.wd)) {}
+  TESSERA_HD T operator()(T weight, T grad, T* state) const {
+    const T g = clipped(grad);
+    state[0] = Scaled(rho, state[0]) + (T(1) - rho) * g * g;
+    const T delta = std::sqrt(state[1] + epsilon) / std::sqrt(state[0] + epsilon) * g;
+    state[1] = Scaled(rho, state[1]) + (T(1) - rho) * delta * delta;
+    return weight - (lr * delta + Scaled(wd, weight));
+  }
+};
+
+[[maybe_unused]] const bool kProvided[] = {
+    ProvideUpdate<RmsProp>(TESSERA_TABLE_DEVICE), ProvideUpdate<RmsPropAlex>(TESSERA_TABLE_DEVICE),
+    ProvideUpdate<Ftml>(TESSERA_TABLE_DEVICE),    ProvideUpdate<Ftrl>(TESSERA_TABLE_DEVICE),
+    ProvideUpdate<Adagrad>(TESSERA_TABLE_DEVICE), ProvideUpdate<AdaDelta>(TESSERA_TABLE_DEVICE),
+};
+
 [[maybe_unused]] const bool kRegistered[] = {
-    RegisterStep<Adam>(TESSERA_TABLE_PLACE, "adam_update", "One step of Adam."),
     RegisterStep<RmsProp>(TESSERA_TABLE_PLACE, "rmsprop_update",
                           "One step of RMSProp, by the root of the mean square."),
     RegisterStep<RmsPropAlex>(TESSERA_TABLE_PLACE, "rmspropalex_update",

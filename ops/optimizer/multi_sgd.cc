@@ -5,13 +5,17 @@
 //   multi_sgd_mom_update     weight_0, grad_0, mom_0, weight_1, …
 //   multi_mp_sgd_update      weight_0, grad_0, weight32_0, weight_1, …
 //   multi_mp_sgd_mom_update  weight_0, grad_0, mom_0, weight32_0, weight_1, …
+//   preloaded_multi_…        the same, then the rates and the decays as arrays: lrs, wds
 //
-// Outputs are the new weights. Shapes: the arrays of one weight have one shape. Types: float32,
-// float64, float16, bfloat16, one for all; with mp each weight has its own, and mom and weight32
-// are float32. A float32 weight has no use for weight32, which then does not change. There is no
-// gradient.
+// Outputs are the new weights. Shapes: the arrays of one weight have one shape; lrs and wds have
+// (num_weights). Types: float32, float64, float16, bfloat16, one for all; with mp each weight has
+// its own, and mom and weight32 are float32. lrs and wds are float32. A float32 weight has no use
+// for weight32, which then does not change. There is no gradient. preloaded_… read their rates on
+// the host, so they run on the CPU alone.
+#include <string_view>
 #include <vector>
 
+#include "tessera/ops/optimizer/multi_step.h"
 #include "tessera/ops/optimizer/sgd.h"
 
 namespace tessera {
@@ -19,181 +23,134 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: the driver of steps
 
-struct MultiSgdParameters : Descent {
-  std::vector<float> lrs;
-  std::vector<float> wds;
+constexpr const char* kRates[] = {"lrs", "wds"};
+
+/// Parameters of a step for several weights without and with momentum.
+template <template <typename> class Step, bool kMaster>
+struct CommonParameters : Descent {
   int num_weights = 1;
 
-  static void Declare(ParameterSchema<MultiSgdParameters>& schema) {
-    DeclareRates(schema);
-    DeclareRest(schema);
-  }
-  template <typename P>
-  static void DeclareRates(ParameterSchema<P>& schema) {
-    schema.template Required<std::vector<float>>("lrs", &P::lrs, "each weight's learning rate");
-    schema.template Required<std::vector<float>>("wds", &P::wds, "each weight's decay");
-  }
   template <typename P>
   static void DeclareRest(ParameterSchema<P>& schema) {
+    if constexpr (!Step<float>::kStates.empty()) {
+      schema.template Optional<float>("momentum", &P::momentum, "decay of the momenta");
+    }
     schema.template Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradients");
     schema.template Optional<float>("clip_gradient", &P::clip_gradient,
                                     "bound of a gradient's element; none if negative");
     schema.template Optional<int>("num_weights", &P::num_weights, "number of weights");
-    schema.Range(1);
+    schema.Range(1, 1 << 20);
   }
 
-  Descent OfWeight(size_t i) const {
+  MultiStepLayout Layout() const {
+    return {.num_weights = num_weights, .states = Step<float>::kStates, .master = kMaster};
+  }
+  Descent With(float rate, float decay) const {
     Descent one = *this;
-    one.lr = lrs[i];
-    one.wd = wds[i];
+    one.lr = rate;
+    one.wd = decay;
     return one;
   }
 };
 
-struct MultiMomentumParameters : MultiSgdParameters {
-  static void Declare(ParameterSchema<MultiMomentumParameters>& schema) {
-    DeclareRates(schema);
-    schema.Optional<float>("momentum", &MultiMomentumParameters::momentum, "decay of the momenta");
-    DeclareRest(schema);
+template <template <typename> class Step, bool kMaster>
+struct MultiParameters : CommonParameters<Step, kMaster> {
+  std::vector<float> lrs;
+  std::vector<float> wds;
+
+  static void Declare(ParameterSchema<MultiParameters>& schema) {
+    schema.template Required<std::vector<float>>("lrs", &MultiParameters::lrs,
+                                                 "each weight's learning rate");
+    schema.template Required<std::vector<float>>("wds", &MultiParameters::wds,
+                                                 "each weight's decay");
+    MultiParameters::DeclareRest(schema);
   }
-};
-
-template <typename T>
-struct MultiDescent : DescentStep<T> {
-  using Parameters = MultiSgdParameters;
-  using DescentStep<T>::DescentStep;
-};
-
-template <typename T>
-struct MultiMomentum : MomentumStep<T> {
-  using Parameters = MultiMomentumParameters;
-  using MomentumStep<T>::MomentumStep;
+  void Check(const OperatorProperty& property) const {
+    CheckNumberOf(property, "lrs", lrs.size(), "num_weights", this->num_weights);
+    CheckNumberOf(property, "wds", wds.size(), "num_weights", this->num_weights);
+  }
+  Descent OfWeight(size_t i, std::span<const TBlob>) const { return this->With(lrs[i], wds[i]); }
 };
 
 template <template <typename> class Step, bool kMaster>
-class MultiStepProperty final : public ParameterizedProperty<typename Step<float>::Parameters> {
- public:
-  static constexpr int kNumStates = static_cast<int>(Step<float>::kStates.size()) + kMaster;
-  static constexpr int kArrays = 2 + kNumStates;  // of one weight
-
-  std::vector<std::string> ListArguments() const override {
-    std::vector<std::string> kinds = {"weight_", "grad_"};
-    for (const char* const state : Step<float>::kStates) kinds.push_back(state + std::string("_"));
-    if (kMaster) kinds.push_back("weight32_");
-    std::vector<std::string> names;
-    for (int i = 0; i < this->param_.num_weights; ++i) {
-      for (const std::string& kind : kinds) names.push_back(kind + std::to_string(i));
-    }
-    return names;
+struct PreloadedParameters : CommonParameters<Step, kMaster> {
+  static void Declare(ParameterSchema<PreloadedParameters>& schema) {
+    PreloadedParameters::DeclareRest(schema);
   }
-  std::vector<std::string> ListOutputs() const override {
-    std::vector<std::string> names;
-    for (int i = 0; i < this->param_.num_weights; ++i) {
-      names.push_back("output" + std::to_string(i));
-    }
-    return names;
+  void Check(const OperatorProperty&) const {}
+  MultiStepLayout Layout() const {
+    MultiStepLayout layout = CommonParameters<Step, kMaster>::Layout();
+    layout.shared = kRates;
+    layout.shared_shape = {this->num_weights};
+    return layout;
   }
-  std::vector<int> MutatedInputs() const override {
-    std::vector<int> mutated;
-    for (int i = 0; i < this->param_.num_weights; ++i) {
-      for (int k = 2; k < kArrays; ++k) mutated.push_back(i * kArrays + k);
-    }
-    return mutated;
-  }
-  bool HasGradient() const override { return false; }
-
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    const std::vector<std::string> names = ListArguments();
-    bool known = true;
-    for (size_t i = 0; i < out_shape->size(); ++i) {
-      known &= InferStepShape(*this, names, static_cast<int>(i) * kArrays, kArrays, in_shape,
-                              &(*out_shape)[i]);
-    }
-    return known;
-  }
-  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
-    if (!kMaster) return OperatorProperty::InferType(in_type, out_type);
-    const std::vector<std::string> names = ListArguments();
-    bool known = true;
-    for (size_t i = 0; i < out_type->size(); ++i) {
-      known &= InferMasterStepTypes(*this, names, static_cast<int>(i) * kArrays, kArrays, in_type,
-                                    &(*out_type)[i]);
-    }
-    return known;
-  }
-  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
-                                                std::span<const int> out_data) const override {
-    std::vector<InplacePair> pairs;
-    for (size_t i = 0; i < out_data.size(); ++i) {
-      pairs.push_back({in_data[i * static_cast<size_t>(kArrays)], out_data[i]});
-    }
-    return pairs;
-  }
-
- private:
-  void CheckParameters() override {
-    const auto check = [&](const char* name, const std::vector<float>& values) {
-      if (values.size() == static_cast<size_t>(this->param_.num_weights)) return;
-      throw InvalidArgument(this->TypeString(), ": parameter ", name, " has ", values.size(),
-                            " numbers, expected num_weights, ", this->param_.num_weights);
+  Descent OfWeight(size_t i, std::span<const TBlob> in_data) const {
+    const auto rate = [&](size_t back) {
+      return static_cast<const float*>(in_data[in_data.size() - back].dptr_)[i];
     };
-    check("lrs", this->param_.lrs);
-    check("wds", this->param_.wds);
+    return this->With(rate(2), rate(1));
   }
 };
 
-template <template <typename> class Step, bool kMaster>
-class MultiStepOperator final : public Operator {
+template <template <typename> class Step, bool kMaster, typename Parameters>
+class MultiSgdOperator final : public Operator {
  public:
-  using Parameters = typename Step<float>::Parameters;
-  using Property = MultiStepProperty<Step, kMaster>;
-
-  explicit MultiStepOperator(const Parameters& param) : param_(param) {}
+  explicit MultiSgdOperator(const Parameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    constexpr auto kArrays = static_cast<size_t>(Property::kArrays);
-    constexpr auto kNumStates = static_cast<size_t>(Property::kNumStates);
-    std::vector<StepArguments> arguments;
-    for (size_t i = 0; i < out_data.size(); ++i) {
-      const auto arrays = in_data.subspan(i * kArrays, kArrays);
-      const auto state_req = req.subspan(out_data.size() + i * kNumStates);
-      StepArguments& step = arguments.emplace_back(
-          MakeStepArguments(arrays, req[i], out_data[i], state_req, Property::kNumStates));
-      if constexpr (kMaster) {
-        if (step.weight.dtype != DType::kFloat32) continue;
-        // MXNet computes with a float32 weight itself and leaves its copy alone.
-        step.states[kNumStates - 1] = step.weight;
-        step.keeps[kNumStates - 1] = false;
-      }
-    }
     RunStepsOfTypes<Step, kMaster>(
-        arguments, [&]<typename T>(T, size_t i) { return Step<T>(param_.OfWeight(i)); }, context);
+        param_.Layout().Arguments(in_data, req, out_data),
+        [&]<typename T>(T, size_t i) { return Step<T>(param_.OfWeight(i, in_data)); }, context);
   }
 
  private:
   const Parameters param_;
 };
 
-template <template <typename> class Step, bool kMaster>
+template <template <template <typename> class, bool> class Parameters,
+          template <typename> class Step, bool kMaster>
 bool Register(const TablePlace& place, std::string_view name, std::string_view description) {
-  return RegisterTypedOperator<MultiStepProperty<Step, kMaster>, MultiStepOperator<Step, kMaster>>(
+  using P = Parameters<Step, kMaster>;
+  return RegisterTypedOperator<MultiStepProperty<P>, MultiSgdOperator<Step, kMaster, P>>(
       place, name, description);
 }
 
 [[maybe_unused]] const bool kRegistered[] = {
-    Register<MultiDescent, false>(TESSERA_TABLE_PLACE, "multi_sgd_update",
-                                  "One step of gradient descent for each of several weights."),
-    Register<MultiMomentum, false>(
+    Register<MultiParameters, DescentStep, false>(
+        TESSERA_TABLE_PLACE, "multi_sgd_update",
+        "One step of gradient descent for each of several weights."),
+    Register<MultiParameters, MomentumStep, false>(
         TESSERA_TABLE_PLACE, "multi_sgd_mom_update",
         "One step of gradient descent with momentum for each of several weights."),
-    Register<MultiDescent, true>(
+    Register<MultiParameters, DescentStep, true>(
         TESSERA_TABLE_PLACE, "multi_mp_sgd_update",
         "One step of gradient descent on float32 copies of several weights."),
-    Register<MultiMomentum, true>(
+    Register<MultiParameters, MomentumStep, true>(
         TESSERA_TABLE_PLACE, "multi_mp_sgd_mom_update",
         "One step of gradient descent with momentum on float32 copies of several weights."),
 };
+
+#if !defined(TESSERA_XPU_GPU)
+
+[[maybe_unused]] const bool kPreloaded[] = {
+    Register<PreloadedParameters, DescentStep, false>(
+        TESSERA_TABLE_PLACE, "preloaded_multi_sgd_update",
+        "One step of gradient descent for each of several weights, by arrays of rates."),
+    Register<PreloadedParameters, MomentumStep, false>(
+        TESSERA_TABLE_PLACE, "preloaded_multi_sgd_mom_update",
+        "One step of gradient descent with momentum for each of several weights, by arrays of "
+        "rates."),
+    Register<PreloadedParameters, DescentStep, true>(
+        TESSERA_TABLE_PLACE, "preloaded_multi_mp_sgd_update",
+        "One step of gradient descent on float32 copies of several weights, by arrays of rates."),
+    Register<PreloadedParameters, MomentumStep, true>(
+        TESSERA_TABLE_PLACE, "preloaded_multi_mp_sgd_mom_update",
+        "One step of gradient descent with momentum on float32 copies of several weights, by "
+        "arrays of rates."),
+};
+
+#endif  // !TESSERA_XPU_GPU
 
 }  // namespace
 }  // namespace tessera

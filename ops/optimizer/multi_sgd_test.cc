@@ -7,19 +7,8 @@
 namespace tessera::ops_testing {
 namespace {
 
-/// The numbers of a tuple in brackets.
-std::vector<double> Numbers(const std::string& text) {
-  std::vector<double> numbers;
-  size_t begin = 1;
-  while (begin + 1 < text.size()) {
-    const size_t end = text.find_first_of(",)", begin);
-    numbers.push_back(static_cast<double>(std::stof(text.substr(begin, end - begin))));
-    begin = end + 1;
-  }
-  return numbers;
-}
-
 OperatorRow Row(const std::string& name, bool momentum, bool master) {
+  const bool preloaded = name.starts_with("preloaded");
   OperatorRow row;
   row.name = name;
   const size_t num_states = size_t{momentum} + size_t{master};
@@ -27,7 +16,10 @@ OperatorRow Row(const std::string& name, bool momentum, bool master) {
   row.forward = [=](const ParameterMap& parameters, const std::vector<Values>& in,
                     std::vector<Values>* mutated) {
     const StepReader p(parameters);
-    const auto lrs = Numbers(parameters.at("lrs")), wds = Numbers(parameters.at("wds"));
+    const auto rates = [&](const char* key, size_t back) {
+      return preloaded ? in[in.size() - back].data : NumbersOf(parameters.at(key));
+    };
+    const auto lrs = rates("lrs", 2), wds = rates("wds", 1);
     std::vector<Values> out;
     for (size_t w = 0; w < lrs.size(); ++w) {
       Values next = in[w * arrays];
@@ -56,6 +48,16 @@ OperatorRow Row(const std::string& name, bool momentum, bool master) {
         added.fixed_types.push_back(i % arrays < 2 ? DType::kUnknown : DType::kFloat32);
       }
     }
+    if (preloaded) {
+      added.fixed_types.resize(added.inputs.size(), DType::kUnknown);
+      for (const char* const key : {"lrs", "wds"}) {
+        added.fills.resize(added.inputs.size());
+        added.fills.push_back(Fill::Given(NumbersOf(added.parameters.at(key))));
+        added.inputs.push_back({static_cast<index_t>(weights.size())});
+        added.fixed_types.push_back(DType::kFloat32);
+        added.parameters.erase(key);
+      }
+    }
     row.cases.push_back(std::move(added));
   };
   add("one", {{"lrs", "(0.5,)"}, {"wds", "(0.1,)"}}, {{33}});
@@ -72,6 +74,16 @@ OperatorRow Row(const std::string& name, bool momentum, bool master) {
     add("momentum", {{"lrs", "(0.5,0.25)"}, {"wds", "(0.1,0)"}, {"momentum", "0.9"}}, {{6}, {7}});
   }
   row.errors = {
+      {.name = "no_weights",
+       .parameters = {{"num_weights", "0"}},
+       .words = {"num_weights", "range"}},
+      {.name = "gradient_of_other_shape",
+       .inputs = {{3, 4}, {4, 3}},
+       .words = {"grad_0", "(3,4)", "(4,3)"}},
+  };
+  if (preloaded) return row;
+  for (ErrorCase& each : row.errors) each.parameters.insert({{"lrs", "(1,)"}, {"wds", "(1,)"}});
+  const std::vector<ErrorCase> of_rates = {
       {.name = "without_lrs", .parameters = {{"wds", "(1,)"}}, .words = {"required", "lrs"}},
       {.name = "too_few_lrs",
        .parameters = {{"lrs", "(1,)"}, {"wds", "(1,1)"}, {"num_weights", "2"}},
@@ -81,15 +93,9 @@ OperatorRow Row(const std::string& name, bool momentum, bool master) {
        .words = {"wds", "2", "num_weights", "1"}},
       {.name = "very_many_weights",
        .parameters = {{"lrs", "(1,)"}, {"wds", "(1,)"}, {"num_weights", "2000000000"}},
-       .words = {"lrs", "num_weights"}},
-      {.name = "no_weights",
-       .parameters = {{"lrs", "()"}, {"wds", "()"}, {"num_weights", "0"}},
        .words = {"num_weights", "range"}},
-      {.name = "gradient_of_other_shape",
-       .parameters = {{"lrs", "(1,)"}, {"wds", "(1,)"}},
-       .inputs = {{3, 4}, {4, 3}},
-       .words = {"grad_0", "(3,4)", "(4,3)"}},
   };
+  row.errors.insert(row.errors.end(), of_rates.begin(), of_rates.end());
   return row;
 }
 
@@ -97,6 +103,11 @@ const RowRegistration kPlain(Row("multi_sgd_update", false, false));
 const RowRegistration kMomentum(Row("multi_sgd_mom_update", true, false));
 const RowRegistration kMaster(Row("multi_mp_sgd_update", false, true));
 const RowRegistration kMasterMomentum(Row("multi_mp_sgd_mom_update", true, true));
+const RowRegistration kPreloaded(Row("preloaded_multi_sgd_update", false, false));
+const RowRegistration kPreloadedMomentum(Row("preloaded_multi_sgd_mom_update", true, false));
+const RowRegistration kPreloadedMaster(Row("preloaded_multi_mp_sgd_update", false, true));
+const RowRegistration kPreloadedMasterMomentum(Row("preloaded_multi_mp_sgd_mom_update", true,
+                                                   true));
 
 }  // namespace
 }  // namespace tessera::ops_testing

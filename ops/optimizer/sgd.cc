@@ -29,15 +29,8 @@ struct SgdParameters : Descent {
   static void Declare(ParameterSchema<SgdParameters>& schema) {
     using P = SgdParameters;
     schema.Required<float>("lr", &P::lr, "learning rate");
-    DeclareGradient(schema);
+    DeclareGradientParameters(schema);
     schema.Optional("lazy_update", &P::lazy_update, "accepted for sparse graphs; not used");
-  }
-  template <typename P>
-  static void DeclareGradient(ParameterSchema<P>& schema) {
-    schema.template Optional<float>("wd", &P::wd, "weight decay");
-    schema.template Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradient");
-    schema.template Optional<float>("clip_gradient", &P::clip_gradient,
-                                    "bound of a gradient's element; none if negative");
   }
 };
 
@@ -47,7 +40,7 @@ struct NagParameters : Descent {
   static void DeclareMomentum(ParameterSchema<P>& schema) {
     schema.template Required<float>("lr", &P::lr, "learning rate");
     schema.template Optional<float>("momentum", &P::momentum, "decay of the momentum");
-    SgdParameters::DeclareGradient(schema);
+    DeclareGradientParameters(schema);
   }
 };
 
@@ -75,6 +68,7 @@ struct SgdMomentum : MomentumStep<T> {
 
 template <typename T>
 struct Nag : MomentumStep<T> {
+  using Rule = NagRule;
   using Parameters = NagParameters;
   using MomentumStep<T>::MomentumStep;
 
@@ -108,40 +102,41 @@ TESSERA_HD T SignOf(T x) {
 struct SignSgdParameters : Descent {
   static void Declare(ParameterSchema<SignSgdParameters>& schema) {
     schema.Required<float>("lr", &SignSgdParameters::lr, "learning rate");
-    SgdParameters::DeclareGradient(schema);
+    DeclareGradientParameters(schema);
   }
 };
 
 template <typename T>
 struct SignSgd {
+  using Rule = SignSgdRule;
   using Parameters = SignSgdParameters;
   static constexpr std::array<const char*, 0> kStates = {};
   static constexpr index_t kCost = 0;
   T lr, decay;
 
-  explicit SignSgd(const Parameters& p)
+  explicit SignSgd(const Descent& p)
       : lr(static_cast<T>(p.lr)), decay(T(1) - static_cast<T>(p.lr) * static_cast<T>(p.wd)) {}
   TESSERA_HD T operator()(T weight, T grad, T*) const { return decay * weight - lr * SignOf(grad); }
 };
 
-struct SignumParameters : Descent {
-  float wd_lh = 0;
-
+struct SignumParameters : SignumRule {
   static void Declare(ParameterSchema<SignumParameters>& schema) {
     NagParameters::DeclareMomentum(schema);
-    schema.Optional("wd_lh", &SignumParameters::wd_lh, "weight decay outside of the momentum");
+    schema.Optional<float>("wd_lh", &SignumParameters::wd_lh,
+                           "weight decay outside of the momentum");
   }
 };
 
 template <typename T>
 struct Signum {
+  using Rule = SignumRule;
   using Parameters = SignumParameters;
   static constexpr std::array<const char*, 1> kStates = {"mom"};
   static constexpr index_t kCost = 0;
   ClippedGradient<T> clipped;
   T lr, momentum, wd, decay;
 
-  explicit Signum(const Parameters& p)
+  explicit Signum(const Rule& p)
       : clipped(p.rescale_grad, p.clip_gradient),
         lr(static_cast<T>(p.lr)),
         momentum(static_cast<T>(p.momentum)),
@@ -152,6 +147,12 @@ struct Signum {
     state[0] = Scaled(momentum, state[0]) - Scaled(rest * wd, weight) - rest * clipped(grad);
     return decay * weight + lr * SignOf(state[0]);
   }
+};
+
+[[maybe_unused]] const bool kProvided[] = {
+    ProvideUpdate<Sgd>(TESSERA_TABLE_DEVICE),    ProvideUpdate<SgdMomentum>(TESSERA_TABLE_DEVICE),
+    ProvideUpdate<Nag>(TESSERA_TABLE_DEVICE),    ProvideUpdate<SignSgd>(TESSERA_TABLE_DEVICE),
+    ProvideUpdate<Signum>(TESSERA_TABLE_DEVICE),
 };
 
 [[maybe_unused]] const bool kRegistered[] = {

@@ -4,22 +4,15 @@
 #include <array>
 
 #include "tessera/ops/optimizer/step_function.h"
+#include "tessera/ops/optimizer/update.h"
 
 // Steps of stochastic gradient descent as functors.
 namespace tessera::ops_internal {
 
-/// The numbers of a step of gradient descent.
-struct Descent {
-  float lr = 0;
-  float momentum = 0;
-  float wd = 0;
-  float rescale_grad = 1;
-  float clip_gradient = -1;
-};
-
 /// weight - lr * (g + wd * weight), g the clipped gradient.
 template <typename T>
 struct DescentStep {
+  using Rule = SgdRule;
   static constexpr std::array<const char*, 0> kStates = {};
   static constexpr index_t kCost = 0;
   ClippedGradient<T> clipped;
@@ -37,6 +30,7 @@ struct DescentStep {
 /// mom = momentum * mom - lr * (g + wd * weight); weight + mom.
 template <typename T>
 struct MomentumStep {
+  using Rule = MomentumRule;
   static constexpr std::array<const char*, 1> kStates = {"mom"};
   static constexpr index_t kCost = 0;
   ClippedGradient<T> clipped;

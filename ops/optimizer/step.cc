@@ -13,11 +13,74 @@ namespace {
 // Elements that are converted at a time; all arrays' blocks together fit the L1 cache.
 constexpr index_t kBlock = 512;
 
+/// Returns the sum of squares in an order that no instruction set changes.
+template <typename T>
+double SumOfSquares(const T* row, index_t n) {
+  constexpr index_t kLanes = 8;  // sums that do not wait for each other
+  double lanes[kLanes] = {};
+  index_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (index_t k = 0; k < kLanes; ++k) {
+      const auto x = static_cast<double>(row[i + k]);
+      lanes[k] += x * x;
+    }
+  }
+  for (index_t k = 0; i + k < n; ++k) {
+    const auto x = static_cast<double>(row[i + k]);
+    lanes[k] += x * x;
+  }
+  for (index_t step = kLanes / 2; step > 0; step /= 2) {
+    for (index_t k = 0; k < step; ++k) lanes[k] += lanes[k + step];
+  }
+  return lanes[0];
+}
+
+/// The blocks of several weights, numbered in a row.
+class BlockNumbers {
+ public:
+  void Add(index_t size) {
+    count_ += (size + kBlock - 1) / kBlock;
+    ends_.push_back(count_);
+  }
+  index_t count() const { return count_; }
+  /// Returns the number of weight i's first block.
+  index_t First(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
+
+  /// Calls visit(i, first, last) for the blocks [begin, end): weight i's own blocks [first, last).
+  template <typename Visit>
+  void ForEach(index_t begin, index_t end, const Visit& visit) const {
+    while (begin < end) {
+      const auto after = std::upper_bound(ends_.begin(), ends_.end(), begin);
+      const auto i = static_cast<size_t>(after - ends_.begin());
+      const index_t last = std::min(end, *after);
+      visit(i, begin - First(i), last - First(i));
+      begin = last;
+    }
+  }
+
+ private:
+  index_t count_ = 0;
+  std::vector<index_t> ends_;  // the first number behind each weight
+};
+
 /// Takes steps on one thread.
 template <typename T>
 class StepLoop {
  public:
   explicit StepLoop(const StepFunction<T>& function) : function_(function) {}
+
+  /// Computes the step of at most kBlock elements and writes nothing. Returns sums of squares.
+  StepSquares Measure(const StepArguments& arguments, const void* step, index_t begin, index_t n) {
+    const T* const weight = Reader(arguments.weight).Read(begin, n, weight_);
+    const T* const grad = Reader(arguments.grad).Read(begin, n, grad_);
+    T* states[kMaxStepStates + 1];
+    for (size_t k = 0; k < NumStates(); ++k) {
+      states[k] = states_[k];
+      Reader(arguments.states[k]).Copy(begin, n, states[k]);
+    }
+    function_.row(step, weight, grad, states, out_, n);
+    return {.weight = SumOfSquares(weight, n), .out = SumOfSquares(out_, n)};
+  }
 
   /// Takes the step of elements [begin, end).
   void Run(const StepArguments& arguments, const void* step, index_t begin, index_t end) {
@@ -72,27 +135,6 @@ class StepLoop {
 
 }  // namespace
 
-bool StepArguments::IsNothing() const {
-  return size == 0 ||
-         (req == kNullOp && std::none_of(keeps.begin(), keeps.end(), [](bool b) { return b; }));
-}
-
-StepArguments MakeStepArguments(std::span<const TBlob> in_data, OpReqType out_req, const TBlob& out,
-                                std::span<const OpReqType> state_req, int num_states) {
-  const auto array = [](const TBlob& blob) { return StepArray{blob.dptr_, blob.type_flag_}; };
-  StepArguments arguments;
-  arguments.size = in_data[0].Size();
-  arguments.weight = array(in_data[0]);
-  arguments.grad = array(in_data[1]);
-  for (size_t k = 0; k < static_cast<size_t>(num_states); ++k) {
-    arguments.states[k] = array(in_data[2 + k]);
-    arguments.keeps[k] = state_req[k] != kNullOp;
-  }
-  if (out_req != kNullOp) arguments.out = array(out);
-  arguments.req = out_req;
-  return arguments;
-}
-
 template <typename T>
 void RunStepsOnCpu(const StepFunction<T>& function, const void* steps, size_t step_bytes,
                    std::span<const StepArguments> arguments) {
@@ -106,31 +148,62 @@ void RunStepsOnCpu(const StepFunction<T>& function, const void* steps, size_t st
     });
     return;
   }
-  // The blocks of all weights are numbered in a row; ends[i] is the first number behind weight i.
-  std::vector<index_t> ends;
-  index_t count = 0;
-  for (const StepArguments& each : arguments) {
-    if (!each.IsNothing()) count += (each.size + kBlock - 1) / kBlock;
-    ends.push_back(count);
-  }
-  ParallelFor(count, grain, [&](index_t begin, index_t end) {
+  BlockNumbers blocks;
+  for (const StepArguments& each : arguments) blocks.Add(each.IsNothing() ? 0 : each.size);
+  ParallelFor(blocks.count(), grain, [&](index_t begin, index_t end) {
     StepLoop<T> loop(function);
-    while (begin < end) {
-      const auto after = std::upper_bound(ends.begin(), ends.end(), begin);
-      const auto i = static_cast<size_t>(after - ends.begin());
-      const index_t first = i == 0 ? 0 : ends[i - 1];
-      const index_t last = std::min(end, *after);
-      loop.Run(arguments[i], step_at(i), (begin - first) * kBlock,
-               std::min(arguments[i].size, (last - first) * kBlock));
-      begin = last;
-    }
+    blocks.ForEach(begin, end, [&](size_t i, index_t first, index_t last) {
+      loop.Run(arguments[i], step_at(i), first * kBlock,
+               std::min(arguments[i].size, last * kBlock));
+    });
   });
+}
+
+template <typename T>
+std::vector<StepSquares> MeasureStepsOnCpu(const StepFunction<T>& function, const void* steps,
+                                           size_t step_bytes,
+                                           std::span<const StepArguments> arguments) {
+  BlockNumbers blocks;
+  for (const StepArguments& each : arguments) blocks.Add(each.size);
+  std::vector<StepSquares> of_blocks(static_cast<size_t>(blocks.count()));
+  const index_t grain = StepsPerTask(kBlock, function.cost);
+  ParallelFor(blocks.count(), grain, [&](index_t begin, index_t end) {
+    StepLoop<T> loop(function);
+    blocks.ForEach(begin, end, [&](size_t i, index_t first, index_t last) {
+      const void* const step = static_cast<const char*>(steps) + i * step_bytes;
+      for (index_t block = first; block < last; ++block) {
+        of_blocks[static_cast<size_t>(blocks.First(i) + block)] =
+            loop.Measure(arguments[i], step, block * kBlock,
+                         std::min(kBlock, arguments[i].size - block * kBlock));
+      }
+    });
+  });
+  std::vector<StepSquares> squares(arguments.size());
+  for (size_t i = 0; i < squares.size(); ++i) {
+    for (index_t block = blocks.First(i); block < blocks.First(i + 1); ++block) {
+      squares[i].weight += of_blocks[static_cast<size_t>(block)].weight;
+      squares[i].out += of_blocks[static_cast<size_t>(block)].out;
+    }
+  }
+  return squares;
 }
 
 template void RunStepsOnCpu(const StepFunction<float>&, const void*, size_t,
                             std::span<const StepArguments>);
 template void RunStepsOnCpu(const StepFunction<double>&, const void*, size_t,
                             std::span<const StepArguments>);
+template std::vector<StepSquares> MeasureStepsOnCpu(const StepFunction<float>&, const void*, size_t,
+                                                    std::span<const StepArguments>);
+template std::vector<StepSquares> MeasureStepsOnCpu(const StepFunction<double>&, const void*,
+                                                    size_t, std::span<const StepArguments>);
+
+void MeetType(const OperatorProperty& property, std::string_view what, DType* dtype, DType known) {
+  if (*dtype == DType::kUnknown) *dtype = known;
+  if (known != DType::kUnknown && *dtype != known) {
+    throw InvalidArgument(property.TypeString(), ": ", what, " has element type ", *dtype,
+                          ", expected ", known);
+  }
+}
 
 bool InferStepShape(const OperatorProperty& property, const std::vector<std::string>& names,
                     int first, int count, std::vector<TShape>* in_shape, TShape* out) {
@@ -147,21 +220,14 @@ bool InferStepShape(const OperatorProperty& property, const std::vector<std::str
 
 bool InferMasterStepTypes(const OperatorProperty& property, const std::vector<std::string>& names,
                           int first, int count, std::vector<DType>* in_type, DType* out) {
-  const auto meet = [&](const std::string& what, DType* dtype, DType known) {
-    if (*dtype != DType::kUnknown && known != DType::kUnknown && *dtype != known) {
-      throw InvalidArgument(property.TypeString(), ": ", what, " has element type ", *dtype,
-                            ", expected ", known);
-    }
-    if (*dtype == DType::kUnknown) *dtype = known;
-  };
   const auto begin = static_cast<size_t>(first);
   DType& weight = (*in_type)[begin];
   DType& grad = (*in_type)[begin + 1];
-  meet(names[begin + 1], &grad, weight);
-  meet("output", out, grad);
+  MeetType(property, names[begin + 1], &grad, weight);
+  MeetType(property, "output", out, grad);
   weight = grad = *out;
   for (size_t i = begin + 2; i < begin + static_cast<size_t>(count); ++i) {
-    meet(names[i], &(*in_type)[i], DType::kFloat32);
+    MeetType(property, names[i], &(*in_type)[i], DType::kFloat32);
   }
   return weight != DType::kUnknown;
 }

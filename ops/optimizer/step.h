@@ -1,27 +1,23 @@
 #ifndef TESSERA_OPS_OPTIMIZER_STEP_H_
 #define TESSERA_OPS_OPTIMIZER_STEP_H_
 
-#include <array>
-#include <cstdint>
+#include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
-#include "tessera/ops/operator.h"
+#include "tessera/ops/optimizer/step_arguments.h"
 #include "tessera/ops/property.h"
-#include "tessera/tensor/tblob.h"
 
 /// The driver of optimizer steps: functions of a weight's element, its gradient's and those of
 /// states, such as momenta, which change. The driver knows element types, requests and threads, so
 /// that a step is compiled for one row of elements of float and double. step_function.h compiles
 /// functors.
 namespace tessera::ops_internal {
-
-/// The largest number of states of a step, the master copy of the weight included.
-inline constexpr int kMaxStepStates = 4;
 
 /// Computes out[i], the new weight, for i in [0, n), and changes states[k][i]. `step` is the
 /// functor. `out` may be the weight; apart from that, arrays do not overlap.
@@ -38,36 +34,29 @@ struct StepFunction {
   index_t cost = 0;          ///< of an element, beyond plain arithmetic; see tensor/expr/cost.h
 };
 
-/// An array of a step: contiguous elements.
-struct StepArray {
-  void* data = nullptr;
-  DType dtype = DType::kFloat32;
-};
-
-/// The arrays of one weight's step.
-struct StepArguments {
-  index_t size = 0;
-  StepArray weight;
-  StepArray grad;
-  std::array<StepArray, kMaxStepStates> states{};
-  std::array<bool, kMaxStepStates> keeps{};  ///< whether a state is to change
-  StepArray out;
-  OpReqType req = kNullOp;  ///< of `out`
-
-  /// Returns whether the step has no effect.
-  bool IsNothing() const;
-};
-
-/// Returns the arrays of a step whose inputs are the weight, the gradient and `num_states` states,
-/// which are the mutated inputs.
-StepArguments MakeStepArguments(std::span<const TBlob> in_data, OpReqType out_req, const TBlob& out,
-                                std::span<const OpReqType> state_req, int num_states);
-
 /// Takes a step for each of several weights, in parallel over all their elements. The functor of
 /// weight i is at `steps` + i * `step_bytes`.
 template <typename T>
 void RunStepsOnCpu(const StepFunction<T>& function, const void* steps, size_t step_bytes,
                    std::span<const StepArguments> arguments);
+
+/// The sums of squares of a weight's elements and of the new ones that its step computes.
+struct StepSquares {
+  double weight = 0;
+  double out = 0;
+};
+
+/// Computes the steps of several weights in parallel, as RunStepsOnCpu does, writes nothing, and
+/// returns the sums of squares for each weight. With a master copy, the first sum is that of the
+/// weight, not of its copy. The sums do not depend on the number of threads.
+template <typename T>
+std::vector<StepSquares> MeasureStepsOnCpu(const StepFunction<T>& function, const void* steps,
+                                           size_t step_bytes,
+                                           std::span<const StepArguments> arguments);
+
+/// Merges two known or unknown element types into `dtype`. Throws Error(kInvalidArgument) that
+/// names operator, value and both types if they differ.
+void MeetType(const OperatorProperty& property, std::string_view what, DType* dtype, DType known);
 
 /// Infers that the inputs [first, first + count) and `out`, which the names describe, have one
 /// shape. Returns whether it is known. Throws what MergeShape throws.

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/device.h"
 #include "tessera/base/host_device.h"
 #include "tessera/ops/optimizer/step.h"
+#include "tessera/ops/optimizer/update.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/runs_avx2.h"
 #if defined(TESSERA_XPU_GPU)
@@ -22,7 +24,8 @@ namespace tessera::ops_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The functors of steps are class templates Step<T> with
-/// - Parameters: what Step<T>(const Parameters&) reads,
+/// - Rule: the numbers that Step<T>(const Rule&) reads, see update.h,
+/// - Parameters: those of the registered operator, a Rule with a schema; if it is registered,
 /// - kStates: the names of the states as a std::array of const char*,
 /// - kCost: the cost of an element, beyond plain arithmetic,
 /// - T operator()(T weight, T grad, T* state) const, marked TESSERA_HD: returns the new weight and
@@ -140,6 +143,17 @@ void RunStepRow(const void* step, const T* weight, const T* grad, T* const* stat
 
 #endif  // TESSERA_XPU_GPU
 
+#if !defined(TESSERA_XPU_GPU)
+
+/// A functor as the driver calls it.
+template <typename T, typename Step>
+inline constexpr StepFunction<T> kStepFunction = {.row = &RunStepRow<Step, T>,
+                                                  .num_states = Step::kNumStates,
+                                                  .reads_weight = Step::kReadsWeight,
+                                                  .cost = Step::kCost};
+
+#endif
+
 /// Takes a step for each of several weights: steps[i] with arguments[i].
 template <typename T, typename Step>
 void RunSteps(std::span<const Step> steps, std::span<const StepArguments> arguments,
@@ -154,35 +168,83 @@ void RunSteps(std::span<const Step> steps, std::span<const StepArguments> argume
     tensor_internal::CheckCuda(cudaGetLastError(), "optimizer step");
   }
 #else
-  static constexpr StepFunction<T> kFunction = {.row = &RunStepRow<Step, T>,
-                                                .num_states = Step::kNumStates,
-                                                .reads_weight = Step::kReadsWeight,
-                                                .cost = Step::kCost};
-  RunStepsOnCpu(kFunction, steps.data(), sizeof(Step), arguments);
+  RunStepsOnCpu(kStepFunction<T, Step>, steps.data(), sizeof(Step), arguments);
 #endif
 }
 
-/// Takes steps in the type of the weights: those of Step<double> for float64, of Step<float> for
-/// others. make_step(tag, i), with a tag T(), returns weight i's functor, a Step<T>.
+/// Calls run(tag, steps) with the functors of all weights and a tag T() of the type in which steps
+/// are taken: double for float64, float for others and for master copies. make_step(tag, i) returns
+/// weight i's functor, a Step<T>.
+template <template <typename> class Step, bool kMaster, typename MakeStep, typename Run>
+void VisitSteps(std::span<const StepArguments> arguments, const MakeStep& make_step,
+                const Run& run) {
+  const auto visit = [&]<typename T, typename Functor>(T tag, const Functor*) {
+    if (arguments.size() == 1) {
+      const Functor step = {make_step(tag, size_t{0})};
+      return run(tag, std::span<const Functor>(&step, 1));
+    }
+    std::vector<Functor> steps;
+    steps.reserve(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) steps.push_back({make_step(tag, i)});
+    run(tag, std::span<const Functor>(steps));
+  };
+  if constexpr (kMaster) {
+    visit(float(), static_cast<MasterStep<Step<float>>*>(nullptr));
+  } else if (arguments[0].weight.dtype == DType::kFloat64) {
+    visit(double(), static_cast<PlainStep<double, Step<double>>*>(nullptr));
+  } else {
+    visit(float(), static_cast<PlainStep<float, Step<float>>*>(nullptr));
+  }
+}
+
+/// Takes the steps that make_step describes; see VisitSteps.
 template <template <typename> class Step, bool kMaster, typename MakeStep>
 void RunStepsOfTypes(std::span<const StepArguments> arguments, const MakeStep& make_step,
                      const OpContext& context) {
-  const auto run = [&]<typename T, typename Functor>(T tag, const Functor*) {
-    if (arguments.size() == 1) {
-      const Functor step = {make_step(tag, size_t{0})};
-      return RunSteps<T>(std::span<const Functor>(&step, 1), arguments, context);
-    }
-    std::vector<Functor> steps;
-    for (size_t i = 0; i < arguments.size(); ++i) steps.push_back({make_step(tag, i)});
-    RunSteps<T>(std::span<const Functor>(steps), arguments, context);
-  };
-  if constexpr (kMaster) {
-    run(float(), static_cast<MasterStep<Step<float>>*>(nullptr));
-  } else if (arguments[0].weight.dtype == DType::kFloat64) {
-    run(double(), static_cast<PlainStep<double, Step<double>>*>(nullptr));
+  VisitSteps<Step, kMaster>(arguments, make_step,
+                            [&]<typename T, typename Functor>(T, std::span<const Functor> steps) {
+                              RunSteps<T>(steps, arguments, context);
+                            });
+}
+
+#if !defined(TESSERA_XPU_GPU)
+
+/// Measures the steps that make_step describes; see VisitSteps and MeasureStepsOnCpu.
+template <template <typename> class Step, bool kMaster, typename MakeStep>
+std::vector<StepSquares> MeasureSteps(std::span<const StepArguments> arguments,
+                                      const MakeStep& make_step) {
+  std::vector<StepSquares> squares;
+  VisitSteps<Step, kMaster>(
+      arguments, make_step, [&]<typename T, typename Functor>(T, std::span<const Functor> steps) {
+        squares =
+            MeasureStepsOnCpu(kStepFunction<T, Functor>, steps.data(), sizeof(Functor), arguments);
+      });
+  return squares;
+}
+
+#endif
+
+/// The UpdateFunction of a rule whose step is a functor.
+template <template <typename> class Step>
+void RunUpdate(std::span<const typename Step<float>::Rule> rules,
+               std::span<const StepArguments> arguments, bool master, const OpContext& context) {
+  const auto make = [&]<typename T>(T, size_t i) { return Step<T>(rules[i]); };
+  if (master) {
+    RunStepsOfTypes<Step, true>(arguments, make, context);
   } else {
-    run(float(), static_cast<PlainStep<float, Step<float>>*>(nullptr));
+    RunStepsOfTypes<Step, false>(arguments, make, context);
   }
+}
+
+/// Registers a functor as the step of its rule on the kind of device that the file is compiled for.
+/// Returns true.
+template <template <typename> class Step>
+bool ProvideUpdate(DeviceType device) {
+  using Rule = typename Step<float>::Rule;
+  static_assert(Step<float>::kStates.size() == static_cast<size_t>(Rule::kNumStates),
+                "the rule's callers allocate another number of states than the step changes");
+  UpdateFunctionOf<Rule>(device) = &RunUpdate<Step>;
+  return true;
 }
 
 /// The property of a step: the inputs are the weight, the gradient, the states and, if kMaster, the
@@ -250,10 +312,10 @@ bool RegisterStep(const TablePlace& place, std::string_view name, std::string_vi
 /// Declares the parameters wd, rescale_grad and clip_gradient, which most steps have.
 template <typename P>
 void DeclareGradientParameters(ParameterSchema<P>& schema) {
-  schema.Optional("wd", &P::wd, "weight decay");
-  schema.Optional("rescale_grad", &P::rescale_grad, "factor of the gradient");
-  schema.Optional("clip_gradient", &P::clip_gradient,
-                  "bound of a gradient's element; none if negative");
+  schema.template Optional<float>("wd", &P::wd, "weight decay");
+  schema.template Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradient");
+  schema.template Optional<float>("clip_gradient", &P::clip_gradient,
+                                  "bound of a gradient's element; none if negative");
 }
 
 }  // namespace tessera::ops_internal

@@ -17,6 +17,17 @@ double StepReader::DecayedGradient(double weight, double grad) const {
   return Clip("clip_gradient", Real("rescale_grad", 1) * grad + Real("wd", 0) * weight);
 }
 
+std::vector<double> NumbersOf(const std::string& text) {
+  std::vector<double> numbers;
+  size_t begin = 1;
+  while (begin + 1 < text.size()) {
+    const size_t end = text.find_first_of(",)", begin);
+    numbers.push_back(static_cast<double>(std::stof(text.substr(begin, end - begin))));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 OperatorRow MakeStepRow(const StepRow& given) {
   OperatorRow row;
   row.name = given.name;

@@ -34,6 +34,9 @@ class StepReader {
 using ElementStep =
     std::function<double(const StepReader& p, double weight, double grad, double* states)>;
 
+/// Returns the numbers of a parameter in brackets, as floats.
+std::vector<double> NumbersOf(const std::string& text);
+
 /// The test of a step.
 struct StepRow {
   std::string name;
