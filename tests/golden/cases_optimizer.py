@@ -62,7 +62,7 @@ def optimizer() -> List[Case]:
                                   dtype="float16" if master else "float32"))
             cases.append(step(op, states, required, {**common, **attrs}, master=master,
                               dtype="float16" if master else "float64"))
-    return cases + rmspropalex() + second_phase() + several()
+    return cases + rmspropalex() + second_phase() + several() + preloaded() + adamw() + several_lamb() + lars()
 
 
 def rmspropalex() -> List[Case]:
@@ -111,4 +111,78 @@ def several() -> List[Case]:
                            for _ in range(states)]
             cases.append(Case(op, inputs, {"lrs": "(0.1, 0.2)", "wds": "(0.3, 0)", "num_weights": "2", **attrs},
                               gradients=[False] * len(inputs)))
+    return cases
+
+
+def arrays_of(random: np.random.RandomState, shapes: list, dtype: str, states: int, held: str) -> list:
+    """Weight, gradient and positive states of each shape; a step's inputs in MXNet's order."""
+    inputs = []
+    for shape in shapes:
+        inputs += [random.uniform(-2, 2, shape).astype(dtype) for _ in range(2)]
+        inputs += [random.uniform(0.5, 2, shape).astype(held) for _ in range(states)]
+    return inputs
+
+
+# Three weights, so that an order of lists that happens to be right for two is seen.
+SHAPES = [(2, 3), (5,), (2, 2)]
+
+
+def preloaded() -> List[Case]:
+    cases = []
+    random = np.random.RandomState(9)
+    for op, states, master in (("preloaded_multi_sgd_update", 0, False), ("preloaded_multi_sgd_mom_update", 1, False),
+                               ("preloaded_multi_mp_sgd_update", 1, True),
+                               ("preloaded_multi_mp_sgd_mom_update", 2, True)):
+        for dtype, count, attrs in (("float32", 1, {}), ("float16" if master else "float64", 3, {}),
+                                    ("float16" if master else "float32", 3,
+                                     {"clip_gradient": "0.4", "rescale_grad": "2"}),
+                                    ("float32", 3, {"momentum": "0.9"} if "mom" in op else {})):
+            inputs = arrays_of(random, SHAPES[:count], dtype, states, "float32" if master else dtype)
+            inputs += [np.array([0.1, 0.2, 0.4][:count], "float32"), np.array([0.3, 0, 0.1][:count], "float32")]
+            cases.append(Case(op, inputs, {"num_weights": str(count), **attrs}, gradients=[False] * len(inputs)))
+    return cases
+
+
+def adamw() -> List[Case]:
+    cases = []
+    random = np.random.RandomState(10)
+    decays = {"beta1": "0.7", "beta2": "0.8", "epsilon": "0.01"}
+    for op, count, states, master in (("_adamw_update", 1, 2, False), ("_mp_adamw_update", 1, 3, True),
+                                      ("_multi_adamw_update", 3, 2, False), ("_multi_mp_adamw_update", 3, 3, True)):
+        required = {"lr": "0.1", "eta": "0.7", "wd": "0.3"}
+        if count > 1:
+            required = {"lrs": "(0.1, 0.2, 0.4)", "etas": "(0.7, 1, 0.5)", "wds": "(0.3, 0, 0.1)",
+                        "num_weights": str(count)}
+        # For several weights in float64 MXNet wants rescale_grad in float64 too.
+        other = "float16" if master else "float64" if count == 1 else "float32"
+        for dtype, rescale_grad, attrs in (("float32", 1, {}), ("float32", 0.5, decays),
+                                           ("float32", 2, {"clip_gradient": "0.4"}), (other, 0.5, decays)):
+            inputs = arrays_of(random, SHAPES[:count], dtype, states, "float32" if master else dtype)
+            inputs.append(np.array([rescale_grad], "float32"))
+            cases.append(Case(op, inputs, {**required, **attrs}, gradients=[False] * len(inputs)))
+    return cases
+
+
+def several_lamb() -> List[Case]:
+    cases = []
+    random = np.random.RandomState(11)
+    for op, states, master in (("_multi_lamb_update", 2, False), ("_multi_mp_lamb_update", 3, True)):
+        for dtype, attrs in (("float32", {}), ("float64" if not master else "float16", {}),
+                             ("float32", {"bias_correction": "False", "beta1": "0.7", "beta2": "0.8"}),
+                             ("float16" if master else "float32", {"lower_bound": "4", "rescale_grad": "0.5"}),
+                             ("float32", {"upper_bound": "0.5", "clip_gradient": "0.4", "epsilon": "0.01"})):
+            inputs = arrays_of(random, SHAPES, dtype, states, "float32" if master else dtype)
+            cases.append(Case(op, inputs, {"learning_rates": "(0.1, 0.2, 0.4)", "wds": "(0.3, 0, 0.1)",
+                                           "step_count": "(1, 5, 2)", "num_tensors": "3", **attrs},
+                              gradients=[False] * len(inputs)))
+    return cases
+
+
+def lars() -> List[Case]:
+    cases = []
+    random = np.random.RandomState(12)
+    for attrs in ({}, {"rescale_grad": "0.25"}):
+        inputs = [random.uniform(0.5, 4, 6).astype("float32") for _ in range(4)]
+        inputs[1][1] = inputs[2][2] = inputs[3][3] = 0
+        cases.append(Case("multi_lars", inputs, {"eta": "0.02", "eps": "0.001", **attrs}, gradients=[False] * 4))
     return cases

@@ -30,8 +30,15 @@ from case import Case
 
 SIXTEEN_BITS = ("float16",)
 
-# Operators whose graphs MXNet does not bind, since it cannot infer them. They are called imperatively.
-CALLED = ("multi_sgd_update", "multi_sgd_mom_update", "multi_mp_sgd_update", "multi_mp_sgd_mom_update")
+# Operators whose graphs MXNet does not bind, since it cannot infer them, with the number of a weight's arrays. They
+# are called imperatively.
+CALLED = {
+    "multi_sgd_update": 2, "multi_sgd_mom_update": 3, "multi_mp_sgd_update": 3, "multi_mp_sgd_mom_update": 4,
+    "preloaded_multi_sgd_update": 2, "preloaded_multi_sgd_mom_update": 3,
+    "preloaded_multi_mp_sgd_update": 3, "preloaded_multi_mp_sgd_mom_update": 4,
+    "_adamw_update": 4, "_mp_adamw_update": 5, "_multi_adamw_update": 4, "_multi_mp_adamw_update": 5,
+    "_multi_lamb_update": 4, "_multi_mp_lamb_update": 5,
+}
 
 # Operators whose oneDNN code in MXNet takes fewer types and fails for some.
 WITHOUT_ONEDNN = ("amp_cast", "amp_multicast")
@@ -95,9 +102,11 @@ def call(case: Case, inputs: list) -> dict:
     import mxnet as mx  # pylint: disable=import-outside-toplevel,import-error
 
     arrays = [mx.nd.array(value, dtype=value.dtype) for value in inputs]
-    weights = arrays[::len(arrays) // int(case.attrs["num_weights"])]
+    count = int(case.attrs.get("num_weights", case.attrs.get("num_tensors", "1")))
+    weights = arrays[::CALLED[case.op]][:count]
     out = [mx.nd.zeros_like(weight) for weight in weights]  # which MXNet does not make itself
-    getattr(mx.nd, case.op)(*arrays, out=out, **case.attrs)
+    functions = mx.nd._internal if case.op.startswith("_") else mx.nd  # pylint: disable=protected-access
+    getattr(functions, case.op)(*arrays, out=out, **case.attrs)
     state = {f"x{i}": array.asnumpy() for i, (array, value) in enumerate(zip(arrays, inputs))
              if not np.array_equal(array.asnumpy(), value)}
     return {"out": [value.asnumpy() for value in out], "grad": {}, "state": state, "heads": []}

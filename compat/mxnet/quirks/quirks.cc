@@ -73,6 +73,9 @@ constexpr std::string_view kWithInputName[] = {
     "tile",
 };
 constexpr std::string_view kWithoutInputNames[] = {
+    "_adamw_update",
+    "_contrib_group_adagrad_update",
+    "_mp_adamw_update",
     "_sparse_adagrad_update",
     "adam_update",
     "ftml_update",
