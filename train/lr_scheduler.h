@@ -5,33 +5,42 @@
 #include <vector>
 
 #include "tessera/base/dialect.h"
+#include "tessera/train/state.h"
 
 namespace tessera {
 
-/// The beginning of a schedule: rates that rise linearly from begin_lr to the base rate.
+/// The beginning of a schedule.
 struct LrWarmup {
-  int64_t steps = 0;    ///< updates until the base rate; 0: no warm-up
-  double begin_lr = 0;  ///< the rate before the first update
+  /// The rates until the base rate: rise linearly from begin_lr, or stay begin_lr.
+  enum class Mode { kLinear, kConstant };
+  int64_t steps = 0;          ///< updates until the base rate; 0: no warm-up
+  double begin_lr = 0;        ///< the rate before the first update
+  Mode mode = Mode::kLinear;  ///< see Mode
 };
 
 /// The learning rate during training. Schedules are constant: the rate depends only on the number
 /// of the update, so one schedule may serve several optimizers and threads.
-class LrScheduler {
+///
+/// The state of a schedule is its description, and LoadState compares: a training that continues
+/// with another schedule would not be the one that was saved.
+class LrScheduler : public Stateful {
  public:
-  virtual ~LrScheduler() = default;
-
   /// Returns the rate of update `num_update`, counted from 1, for an optimizer with rate `base_lr`.
-  double operator()(int64_t num_update, double base_lr) const {
-    if (num_update >= warmup_.steps) return After(num_update, base_lr);
-    return warmup_.begin_lr + (base_lr - warmup_.begin_lr) * static_cast<double>(num_update) /
-                                  static_cast<double>(warmup_.steps);
-  }
+  double operator()(int64_t num_update, double base_lr) const;
+
+  /// Returns the kind and the numbers of the schedule.
+  TrainingState SaveState() const override;
+  /// Throws Error(kInvalidArgument) if the state is that of another schedule.
+  void CheckState(const TrainingState& state) const;
+  void LoadState(const TrainingState& state) override { CheckState(state); }
 
  protected:
   explicit LrScheduler(const LrWarmup& warmup) : warmup_(warmup) {}
 
   /// Returns the rate after the warm-up.
   virtual double After(int64_t num_update, double base_lr) const = 0;
+  /// Adds the kind, as the text "kind", and the numbers that tell this schedule from others.
+  virtual void Describe(TrainingState* state) const = 0;
 
   const LrWarmup warmup_;  ///< the constructor's argument
 };
@@ -46,6 +55,7 @@ class FactorScheduler final : public LrScheduler {
 
  protected:
   double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
 
  private:
   int64_t step_;
@@ -62,6 +72,7 @@ class MultiFactorScheduler final : public LrScheduler {
 
  protected:
   double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
 
  private:
   std::vector<int64_t> steps_;
@@ -77,10 +88,70 @@ class CosineScheduler final : public LrScheduler {
 
  protected:
   double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
 
  private:
   int64_t max_update_;
   double final_lr_;
+};
+
+/// Lowers the rate from the base rate to `final_lr` at update `max_update` like (1 - part)^power,
+/// and keeps it constant afterwards.
+class PolyScheduler final : public LrScheduler {
+ public:
+  /// Throws Error(kInvalidArgument) unless max_update > warmup.steps and power > 0.
+  explicit PolyScheduler(int64_t max_update, double power = 2, double final_lr = 0,
+                         const LrWarmup& warmup = {});
+
+ protected:
+  double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
+
+ private:
+  int64_t max_update_;
+  double power_;
+  double final_lr_;
+};
+
+/// Options of OneCycleScheduler.
+struct OneCycleOptions {
+  double rising_part = 0.3;   ///< the part of the updates in which the rate rises, in (0, 1)
+  double start_factor = 25;   ///< the base rate divided by the first rate
+  double final_factor = 1e4;  ///< the first rate divided by the last
+};
+
+/// Raises the rate to the base rate and lowers it far below the first one, each along half a cosine
+/// (L. N. Smith, N. Topin: Super-convergence, 2018, with cosines in place of lines). The rate is
+/// constant after update `max_update`. There is no warm-up besides.
+class OneCycleScheduler final : public LrScheduler {
+ public:
+  /// Throws Error(kInvalidArgument) unless max_update >= 2, 0 < rising_part < 1 and the factors are
+  /// at least 1.
+  explicit OneCycleScheduler(int64_t max_update, const OneCycleOptions& options = {});
+
+ protected:
+  double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
+
+ private:
+  int64_t max_update_;
+  OneCycleOptions options_;
+};
+
+/// Lowers the rate like one over the square root of the update: base_lr * sqrt(steps / num_update)
+/// from update `steps` on, and the base rate before it (A. Vaswani et al.: Attention is all you
+/// need, 2017, equation 3, with a warm-up of as many steps).
+class InverseSquareRootScheduler final : public LrScheduler {
+ public:
+  /// Throws Error(kInvalidArgument) unless steps >= 1.
+  explicit InverseSquareRootScheduler(int64_t steps, const LrWarmup& warmup = {});
+
+ protected:
+  double After(int64_t num_update, double base_lr) const override;
+  void Describe(TrainingState* state) const override;
+
+ private:
+  int64_t steps_;
 };
 
 }  // namespace tessera
