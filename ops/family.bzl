@@ -60,7 +60,8 @@ def tessera_operator_family(
         gpu = [],
         row_deps = [],
         parts = [],
-        calls = ["//ops:core"]):
+        calls = ["//ops:core"],
+        headers = []):
     """A family: its operators in NAME, their tests' rows in NAME_rows.
 
     NAME_sources are the sources that register operators, NAME_files all sources.
@@ -77,6 +78,7 @@ def tessera_operator_family(
       parts: families in folders below this one, which belong to it.
       calls: the families whose operators this one's gradients, or its operators, call by name. The core's
         own families call each other and leave it empty.
+      headers: libraries whose headers the family's callers include.
     """
     for operator, deps in operators.items():
         _operator(operator, operator in gpu, [], deps)
@@ -86,7 +88,7 @@ def tessera_operator_family(
     tessera_cc_library(
         name = name,
         visibility = ["//tools/visibility:ops_users"],
-        deps = [":" + source for source in sources] + parts + calls,
+        deps = [":" + source for source in sources] + parts + calls + headers,
     )
     native.filegroup(
         name = name + "_sources",
