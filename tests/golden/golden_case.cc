@@ -87,6 +87,10 @@ constexpr Exception kExceptions[] = {
     {"LeakyReLU", "output 1", kAnything, "MXNet does not write rrelu's mask outside of training"},
     {"sgd_update", "", 1e-6, "MXNet has the parameters in float"},
     {"sgd_mom_update", "", 1e-6, "MXNet has the parameters in float"},
+    {"preloaded_multi_sgd_update", "", 1e-6, "MXNet has the parameters in float"},
+    {"preloaded_multi_sgd_mom_update", "", 1e-6, "MXNet has the parameters in float"},
+    {"_adamw_update", "", 1e-6, "MXNet has the parameters in float"},
+    {"_multi_lamb_update", "", 1e-6, "MXNet has the parameters and norms in float"},
 };
 
 /// Operators that Invoke, which does not train, calls otherwise than a bound graph in training.
