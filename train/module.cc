@@ -393,16 +393,18 @@ void Module::Update() {
     throw FailedPrecondition(
         "Module::Update: no optimizer, expected a call of InitOptimizer before");
   }
+  std::vector<ParameterUpdate> updates;
   for (size_t i = 0; i < trained_.size(); ++i) {
     const Trained& parameter = trained_[i];
     const int key = static_cast<int>(i);
     if (kvstore_ == nullptr) {
-      optimizer_->Update(key, parameter.weight, parameter.grad);
+      updates.push_back({key, parameter.weight, parameter.grad});
     } else {
       kvstore_->Push(key, parameter.grad, -key);
       kvstore_->Pull(key, parameter.weight, -key);
     }
   }
+  optimizer_->UpdateAll(updates);
 }
 
 const std::vector<NDArray>& Module::GetOutputs() const {

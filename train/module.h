@@ -17,7 +17,7 @@
 #include "tessera/train/checkpoint.h"
 #include "tessera/train/initializer.h"
 #include "tessera/train/metric.h"
-#include "tessera/train/optimizer.h"
+#include "tessera/train/optimizers.h"
 
 namespace tessera {
 

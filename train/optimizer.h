@@ -5,18 +5,27 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/train/loss_scaler.h"
 #include "tessera/train/lr_scheduler.h"
+#include "tessera/train/state.h"
+#include "tessera/train/step_rates.h"
 
 namespace tessera {
+
+namespace train_internal {
+class Rule;
+class StepPlan;
+}  // namespace train_internal
 
 /// Options of every optimizer.
 struct OptimizerOptions {
   double learning_rate = 0.01;  ///< the base rate
-  double wd = 0;                ///< weight decay: added to the gradient as wd * weight
+  double wd = 0;                ///< weight decay: the optimizer's formula says how it counts
   /// The factor of gradients, applied first. If it is not set, Module::InitOptimizer sets 1 / batch
   /// size, once.
   std::optional<double> rescale_grad = std::nullopt;
@@ -25,31 +34,59 @@ struct OptimizerOptions {
   /// Updates that the parameters have had before, by an optimizer whose training is continued: a
   /// schedule continues behind them. Other state, such as momentum, begins anew.
   int64_t begin_num_update = 0;
+  /// The largest norm of all rescaled gradients of one UpdateAll together; larger ones are scaled
+  /// down to it before clip_gradient (R. Pascanu et al., 2013). Negative: none. For the CPU.
+  double clip_global_norm = -1;
+  /// The number of calls whose gradients are averaged into one step of a parameter.
+  int accumulate_steps = 1;
+  /// Whether weights of 16 bits have copies in float32, on which steps are taken.
+  bool multi_precision = true;
+  std::shared_ptr<LossScaler> loss_scaler = nullptr;  ///< null: the loss is not scaled
+};
+
+/// Settings of the parameters whose names fit a pattern.
+struct ParameterRule {
+  std::string pattern;              ///< '*' stands for any characters, '?' for one
+  std::optional<double> lr_mult{};  ///< factor of the learning rate
+  std::optional<double> wd_mult{};  ///< factor of the weight decay
+  bool fixed = false;               ///< whether updates leave the parameter as it is
+};
+
+/// One parameter of an update.
+struct ParameterUpdate {
+  int index;       ///< at least 0; the parameter's state belongs to it
+  NDArray weight;  ///< changes
+  NDArray grad;    ///< of the weight's shape and type
 };
 
 /// Updates weights by their gradients, and keeps the state that each weight needs.
 ///
-/// A parameter has an index, and a name once SetParameterNames has been called. Update returns at
-/// once. Threads: one thread at a time calls an optimizer.
-class Optimizer {
+/// A parameter has an index, and a name once SetParameterNames has been called. Updates return at
+/// once, unless a LossScaler waits for the gradients. Threads: one thread at a time calls an
+/// optimizer.
+class Optimizer : public Stateful {
  public:
   /// Throws Error(kInvalidArgument) for a rate or decay that is negative or not finite, and for a
-  /// negative begin_num_update.
+  /// negative begin_num_update or less than one of accumulate_steps.
   explicit Optimizer(const OptimizerOptions& options);
-  virtual ~Optimizer() = default;
+  ~Optimizer() override;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Sets names for the indices 0, 1, …. Parameters whose names do not end in `_weight` then have
-  /// no weight decay, unless SetWdMult sets it.
+  /// no weight decay, unless a factor is set for them.
   void SetParameterNames(std::vector<std::string> names);
 
   /// Set factors of the learning rate and of the weight decay for parameters with these names, from
   /// the next update on. They replace the factors of an earlier call.
   void SetLrMult(const std::map<std::string, double>& factors);
   void SetWdMult(const std::map<std::string, double>& factors);
-  /// Sets the factors that a network's variables have as attributes. Those of SetLrMult and
-  /// SetWdMult take precedence.
+  /// Sets rules for groups of parameters, from the next update on. A parameter takes each setting
+  /// from the first rule that fits its name and has the setting. Factors of SetLrMult and SetWdMult
+  /// take precedence.
+  void SetParameterRules(std::vector<ParameterRule> rules);
+  /// Sets the factors that a network's variables have as attributes. Those of SetLrMult, SetWdMult
+  /// and SetParameterRules take precedence.
   void SetNetworkFactors(const std::map<std::string, double>& lr_mult,
                          const std::map<std::string, double>& wd_mult);
 
@@ -60,69 +97,71 @@ class Optimizer {
   /// Updates the weight of that index. It is fastest if the index always comes with the same
   /// arrays. Throws Error(kInvalidArgument) for a negative index, and if shapes or types differ.
   void Update(int index, const NDArray& weight, const NDArray& grad);
+  /// Updates several weights: the small ones in one operation, so that many of them cost little
+  /// more than their elements. It is fastest if it is always called with the same arrays. Throws
+  /// what Update throws, and Error(kInvalidArgument) for an index that occurs twice; nothing is
+  /// updated then.
+  void UpdateAll(std::span<const ParameterUpdate> updates);
 
   /// Returns the largest number of updates that any parameter has had, including begin_num_update.
   int64_t num_update() const { return num_update_; }
   /// Returns the rate of the next update, without factors.
   double learning_rate() const;
 
+  /// Returns counts and states of all parameters, the scaler's state and the schedule's; waits for
+  /// the updates. Options are not part of the state.
+  TrainingState SaveState() const override;
+  /// Throws Error(kInvalidArgument) for the state of another optimizer or schedule. An array that
+  /// does not fit its weight is the error of the first update.
+  void LoadState(const TrainingState& state) override;
+
  protected:
-  /// The rates and bounds of one update.
-  struct Rates {
-    double lr;             ///< including schedule and factor
-    double wd;             ///< including the factor
-    double rescale_grad;   ///< 1 if it was not set
-    double clip_gradient;  ///< negative: none
+  using Rates = StepRates;  ///< the numbers of one parameter's step
 
-    friend bool operator==(const Rates&, const Rates&) = default;
-  };
+  /// Constructs an optimizer whose steps are those of a rule.
+  Optimizer(const OptimizerOptions& options, std::shared_ptr<const train_internal::Rule> rule);
 
-  /// Pushes the operations that update the weight.
-  virtual void Step(int index, const NDArray& weight, const NDArray& grad, const Rates& rates) = 0;
+  /// Pushes the operations of one parameter's step, for optimizers without a rule. The default
+  /// throws Error(kUnimplemented).
+  virtual void Step(int index, const NDArray& weight, const NDArray& grad, const Rates& rates);
 
  private:
   struct Parameter {
     std::string name;
     double lr_mult = 1;
     double wd_mult = 1;
-    int64_t updates = 0;  // by this optimizer
+    bool fixed = false;
+    bool is_weight = true;
+    int64_t updates = 0;          // by this optimizer
+    int accumulated = 0;          // calls since the last update
+    NDArray accumulator;          // the sum of their gradients
+    std::vector<NDArray> states;  // the master copy is the last
+    bool is_loaded = false;       // states come from LoadState
   };
+
+  using Plans = std::map<int, std::unique_ptr<const train_internal::StepPlan>>;  // by first index
 
   void ApplyFactors();
   double RateOf(int64_t num_update) const;
+  void CheckUpdate(const ParameterUpdate& update) const;
+  void PrepareStates(const ParameterUpdate& update);
+  std::vector<ParameterUpdate> Accumulate(const std::vector<ParameterUpdate>& updates,
+                                          double factor);
+  StepRates NextRates(int index, double factor);
+  void TakeSteps(const std::vector<ParameterUpdate>& updates, double factor);
+  Parameter& At(int index) { return parameters_[static_cast<size_t>(index)]; }
 
   OptimizerOptions options_;
+  const std::shared_ptr<const train_internal::Rule> rule_;  // null: Step
   std::vector<Parameter> parameters_;
   std::map<std::string, double> lr_mult_;
   std::map<std::string, double> wd_mult_;
+  std::vector<ParameterRule> rules_;
   std::map<std::string, double> network_lr_mult_;
   std::map<std::string, double> network_wd_mult_;
   int64_t num_update_;
-};
-
-/// Options of Sgd.
-struct SgdOptions : OptimizerOptions {
-  double momentum = 0;  ///< the share of the last step that is repeated, in [0, 1)
-};
-
-/// Stochastic gradient descent (H. Robbins, S. Monro, 1951; with momentum: B. T. Polyak, 1964), by
-/// the operators sgd_update and, with momentum, sgd_mom_update: g = clip(rescale_grad * grad) + wd
-/// * weight; mom = momentum * mom - lr * g; weight += mom. After the first update of an index, one
-/// operation does it, and allocates nothing.
-class Sgd final : public Optimizer {
- public:
-  /// Throws Error(kInvalidArgument) unless 0 <= momentum < 1, and as Optimizer does.
-  explicit Sgd(const SgdOptions& options = {});
-  ~Sgd() override;
-
- protected:
-  void Step(int index, const NDArray& weight, const NDArray& grad, const Rates& rates) override;
-
- private:
-  struct BoundStep;
-
-  double momentum_;
-  std::vector<std::unique_ptr<BoundStep>> steps_;
+  Plans plans_;               // of earlier calls
+  Plans accumulation_plans_;  // of earlier calls
 };
 
 }  // namespace tessera
