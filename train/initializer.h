@@ -2,8 +2,13 @@
 #define TESSERA_TRAIN_INITIALIZER_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/ndarray/ndarray.h"
 
@@ -26,7 +31,9 @@ class Initializer {
   /// parameter if no rule fits its name, if its type is not a floating-point one, or if the
   /// initializer cannot fill its shape. Throws Error(kInvalidArgument) for a scale that no
   /// distribution has (negative, NaN).
-  void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const;
+  virtual void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const;
+  /// Fills the array as a weight, whatever its name ends in. Throws as Initialize does.
+  void InitializeAsWeight(std::string_view name, uint64_t seed, const NDArray& array) const;
 
  protected:
   /// Fills the values of a weight in row-major order.
@@ -101,7 +108,7 @@ struct XavierOptions {
 /// 4.2). Weights are uniform in [-s, s), or normal with deviation s, where s = sqrt(magnitude /
 /// factor). The factor is the number of inputs or outputs of a neuron, or the average of both. A
 /// weight of shape (out, in, k…) has in * prod(k) inputs and out * prod(k) outputs.
-class Xavier final : public Initializer {
+class Xavier : public Initializer {
  public:
   explicit Xavier(const XavierOptions& options = {}) : options_(options) {}
 
@@ -112,6 +119,130 @@ class Xavier final : public Initializer {
 
  private:
   XavierOptions options_;
+};
+
+/// Draws normal weights with mean 0 and standard deviation sigma, and draws again those whose
+/// magnitude is above 2 * sigma.
+class TruncatedNormal final : public Initializer {
+ public:
+  explicit TruncatedNormal(float sigma = 0.01f) : sigma_(sigma) {}
+
+ protected:
+  void FillWeight(std::string_view, const TShape&, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  float sigma_;
+};
+
+/// Keeps the scale of values in layers with rectifiers of a slope below 0 (K. He et al.: Delving
+/// deep into rectifiers, ICCV 2015, equation 15): Xavier with normal weights and the magnitude 2 /
+/// (1 + slope^2).
+class MsraPrelu final : public Xavier {
+ public:
+  explicit MsraPrelu(XavierOptions::Factor factor_type = XavierOptions::Factor::kAverage,
+                     float slope = 0.25f);
+};
+
+/// Options of Orthogonal, named as in MXNet.
+struct OrthogonalOptions {
+  float scale = 1.414f;  ///< the factor of the orthogonal matrix
+  /// The distribution of the matrix whose rows or columns are made orthogonal.
+  XavierOptions::Distribution rnd_type = XavierOptions::Distribution::kUniform;
+};
+
+/// Draws weights of which, as a matrix (shape[0], rest), the rows are orthogonal, or the columns if
+/// there are more rows, each of norm `scale` (A. M. Saxe et al.: Exact solutions to the nonlinear
+/// dynamics of learning in deep linear neural networks, ICLR 2014), by Gram and Schmidt's method,
+/// twice, in double. Cost: 4 m^2 n operations for m vectors of n elements.
+class Orthogonal final : public Initializer {
+ public:
+  explicit Orthogonal(const OrthogonalOptions& options = {}) : options_(options) {}
+
+ protected:
+  /// Throws Error(kInvalidArgument) for weights of rank below 2.
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  OrthogonalOptions options_;
+};
+
+/// Sets a transposed convolution's weights (out, in, height, width) to those that enlarge pictures
+/// by bilinear interpolation (J. Long et al.: Fully convolutional networks, CVPR 2015, section
+/// 3.3).
+class Bilinear final : public Initializer {
+ protected:
+  /// Throws Error(kInvalidArgument) for weights of another rank than 4.
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>*,
+                  std::span<float> values) const override;
+};
+
+/// Sets the biases of an LSTM's gates, input, forget, cell and output, to 0 but that of the forget
+/// gate to `forget_bias` (R. Jozefowicz et al., ICML 2015, section 2.2). A bias is no weight by its
+/// name, so a rule of Mixed with `as_weight` uses it.
+class LstmBias final : public Initializer {
+ public:
+  explicit LstmBias(float forget_bias = 1) : forget_bias_(forget_bias) {}
+
+ protected:
+  /// Throws Error(kInvalidArgument) unless the array has 4 * n elements in its first dimension.
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>*,
+                  std::span<float> values) const override;
+
+ private:
+  float forget_bias_;
+};
+
+/// The initializer of the parameters whose names fit a pattern.
+struct InitializerRule {
+  std::string pattern;                             ///< '*' stands for any characters, '?' for one
+  std::shared_ptr<const Initializer> initializer;  ///< not null
+  /// Whether the parameters count as weights, whatever their names end in.
+  bool as_weight = false;
+};
+
+/// Initializes each parameter by the first rule that fits its name:
+///
+///     Mixed({{"*_lstm_bias", std::make_shared<LstmBias>(), /*as_weight=*/true},
+///            {"*", std::make_shared<Xavier>()}})
+class Mixed final : public Initializer {
+ public:
+  /// Throws Error(kInvalidArgument) for a rule without an initializer.
+  explicit Mixed(std::vector<InitializerRule> rules);
+
+  /// Throws Error(kInvalidArgument) if no rule fits, and what the rule's initializer throws.
+  void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const override;
+
+ protected:
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  const InitializerRule& RuleOf(std::string_view name) const;
+
+  std::vector<InitializerRule> rules_;
+};
+
+/// Initializes parameters with saved arrays, converted to their types, and others by another
+/// initializer. Names in `arrays` may begin with "arg:" or "aux:", as in MXNet's files.
+class Load final : public Initializer {
+ public:
+  /// Without `otherwise`, a parameter that is not among the arrays is an error.
+  explicit Load(const std::map<std::string, NDArray>& arrays,
+                std::shared_ptr<const Initializer> otherwise = nullptr);
+
+  /// Throws Error(kInvalidArgument) for an array of another shape and for a missing one, and what
+  /// the other initializer throws.
+  void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const override;
+
+ protected:
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  std::map<std::string, NDArray, std::less<>> arrays_;
+  std::shared_ptr<const Initializer> otherwise_;
 };
 
 }  // namespace tessera
