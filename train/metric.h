@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/train/state.h"
 
 namespace tessera {
 
@@ -16,12 +17,6 @@ namespace tessera {
 struct NamedValue {
   std::string name;  ///< the metric's name
   double value;      ///< NaN if nothing was counted
-};
-
-/// The sums of a metric over the examples; its value is sum / count.
-struct MetricSum {
-  double sum = 0;     ///< the sum of the measure
-  index_t count = 0;  ///< the number of values measured
 };
 
 /// The computation of a metric. Threads: implementations are constant and may be called from any
@@ -33,31 +28,56 @@ class MetricDefinition {
   /// Returns the value's name.
   virtual std::string name() const = 0;
 
-  /// Throws Error(kInvalidArgument) unless Compute supports arrays of these shapes and types.
+  /// Throws Error(kInvalidArgument) unless Measure supports arrays of these shapes and types.
   /// Requires: as many labels as predictions, and at least one.
   virtual void Check(std::span<const NDArray> labels,
                      std::span<const NDArray> predictions) const = 0;
 
-  /// Measures the first `valid_rows` examples of arrays in host memory. Requires: Check has
-  /// accepted the arrays.
-  virtual MetricSum Compute(std::span<const TBlob> labels, std::span<const TBlob> predictions,
-                            index_t valid_rows) const = 0;
+  /// Returns numbers for the first `valid_rows` examples of arrays in host memory. Requires: Check
+  /// has accepted the arrays.
+  virtual std::vector<double> Measure(std::span<const TBlob> labels,
+                                      std::span<const TBlob> predictions,
+                                      index_t valid_rows) const = 0;
+
+  /// Adds a batch's numbers to those of all batches before, which are empty at first. The default
+  /// adds them one by one.
+  virtual void Merge(const std::vector<double>& batch, std::vector<double>* total) const;
+
+  /// Returns the metric's value from the numbers of at least one batch; NaN if they count nothing.
+  virtual double Value(const std::vector<double>& total) const = 0;
 };
 
-/// A measure of how well predictions fit, averaged over many batches, such as Accuracy or
-/// CrossEntropy.
+/// The sums of a metric over the examples; its value is sum / count.
+struct MetricSum {
+  double sum = 0;     ///< the sum of the measure
+  index_t count = 0;  ///< the number of values measured
+};
+
+/// The computation of a metric that is an average.
+class MeanDefinition : public MetricDefinition {
+ public:
+  /// Measures the first `valid_rows` examples, as Measure does.
+  virtual MetricSum Compute(std::span<const TBlob> labels, std::span<const TBlob> predictions,
+                            index_t valid_rows) const = 0;
+
+  std::vector<double> Measure(std::span<const TBlob> labels, std::span<const TBlob> predictions,
+                              index_t valid_rows) const final;
+  double Value(const std::vector<double>& total) const override;
+};
+
+/// A measure of how well predictions fit, over many batches, such as Accuracy or CrossEntropy.
 ///
 /// Update returns at once: an engine operation reads the arrays when they are computed, so a
 /// training loop never waits for its metric. Copies are handles to the same sums. Threads: every
 /// member may be called from any thread; updates count in the order of the calls.
-class EvalMetric {
+class EvalMetric : public Stateful {
  public:
   explicit EvalMetric(std::shared_ptr<const MetricDefinition> definition);
   /// Constructs one metric of several metrics over the same predictions, with sums of its own.
   explicit EvalMetric(std::span<const EvalMetric> parts);
 
-  /// Returns the metric of that name: "accuracy" or "acc", "cross-entropy" or "ce". Throws
-  /// Error(kNotFound) that lists the names.
+  /// Returns the metric of that name, such as "accuracy" or "acc". Throws Error(kNotFound) that
+  /// lists the names.
   static EvalMetric Create(std::string_view name);
 
   /// Adds a batch, with one label array for each array of predictions. Only the first `valid_rows`
@@ -69,9 +89,13 @@ class EvalMetric {
   /// Discards the updates so far.
   void Reset();
 
-  /// Returns the averages so far, one for each part, or NaN if nothing was counted. Waits for the
+  /// Returns the values so far, one for each part, or NaN if nothing was counted. Waits for the
   /// updates. Throws the Error of an update that failed, or of the computation of its arrays.
   std::vector<NamedValue> Get() const;
+
+  /// Returns the numbers of all updates; throws what Get throws.
+  TrainingState SaveState() const override;
+  void LoadState(const TrainingState& state) override;
 
  private:
   friend class Module;
@@ -83,23 +107,6 @@ class EvalMetric {
                   index_t valid_rows, const EvalMetric* other);
 
   std::shared_ptr<State> state_;
-};
-
-/// The share of examples whose largest prediction is at the label; the first of equal predictions
-/// counts, and the first NaN counts as the largest, as in NumPy's argmax. Shapes: predictions
-/// (batch, classes, rest…) of a floating-point type with labels (batch, rest…) of any type; or both
-/// of the same shape, if predictions are classes themselves. Name: "accuracy".
-class Accuracy : public EvalMetric {
- public:
-  Accuracy();
-};
-
-/// The mean of -log(p + 1e-12), where p is the probability predicted for the label. Shapes:
-/// predictions (batch, classes) of a floating-point type, labels (batch) of any type. A label
-/// outside the classes is Error(kOutOfRange), thrown by the next Get. Name: "cross-entropy".
-class CrossEntropy : public EvalMetric {
- public:
-  CrossEntropy();
 };
 
 /// Several metrics as one: CompositeMetric({Accuracy(), CrossEntropy()}).

@@ -16,7 +16,7 @@
 #include "tessera/train/callback.h"
 #include "tessera/train/checkpoint.h"
 #include "tessera/train/initializer.h"
-#include "tessera/train/metric.h"
+#include "tessera/train/metrics.h"
 #include "tessera/train/optimizers.h"
 
 namespace tessera {
