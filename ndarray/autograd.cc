@@ -25,7 +25,10 @@ Scope::Scope(std::optional<bool> recording, std::optional<bool> training)
   if (training) SetTraining(*training);
 }
 
-Scope::~Scope() { Modes() = {.recording = recording_, .training = training_}; }
+Scope::~Scope() {
+  SetRecording(recording_);
+  SetTraining(training_);
+}
 
 void MarkVariables(std::span<const NDArray> variables, std::span<const NDArray> gradients,
                    std::span<const OpReqType> requests) {
@@ -137,6 +140,10 @@ void SetGradientFresh(const NDArray& variable, bool fresh) {
 
 NDArray NDArray::Detach() const {
   RequireBody("Detach");
+  // In a traced call, the value depends on the inputs, although the gradient does not.
+  if (ndarray_internal::IsTracing() && ndarray_internal::NodeOf(*this) != nullptr) {
+    return Invoke("BlockGrad", {this, 1})[0];
+  }
   return ndarray_internal::ArrayAccess::WithEntry(*this, {});
 }
 

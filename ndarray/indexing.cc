@@ -25,16 +25,23 @@ NDArray Recorded(NDArray view, std::span<const NDArray> inputs, std::string_view
   return view;
 }
 
-/// Puts a view with another shape on the tape.
-NDArray RecordedReshape(NDArray view, const NDArray& array) {
-  const NDArray inputs[] = {array, view.Detach()};
-  return Recorded(std::move(view), inputs, "reshape_like", {});
-}
-
 std::string TupleText(std::span<const index_t> values) {
   std::string text = "(";
   for (const index_t value : values) text += std::to_string(value) + ",";
   return text + ")";
+}
+
+/// Puts a view with another shape on the tape.
+NDArray RecordedReshape(NDArray view, const NDArray& array) {
+  // In a traced graph, the second input of reshape_like would be an array of this call. Reshape
+  // has no codes for scalars and empty arrays.
+  const TShape& shape = view.shape();
+  if (ndarray_internal::IsTracing() && shape.ndim() > 0 && shape.Size() > 0) {
+    return Recorded(view, {&array, 1}, "Reshape",
+                    {{"shape", TupleText({shape.begin(), shape.end()})}});
+  }
+  const NDArray inputs[] = {array, view.Detach()};
+  return Recorded(std::move(view), inputs, "reshape_like", {});
 }
 
 /// The part of one axis, in the array's bounds.

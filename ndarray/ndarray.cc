@@ -342,14 +342,11 @@ std::vector<float> NDArray::ToVector() const {
 
 NDArray NDArray::Copy(Device device) const {
   RequireBody("Copy");
-  if (!ShouldRecord({this, 1})) {
-    NDArray copy(shape(), device, dtype(), /*delay_alloc=*/true);
-    CopyFromTo(*this, copy);
-    return copy;
-  }
-  if (device == this->device()) return Invoke("_copy", {this, 1})[0];
-  const NDArray copy = Detach().Copy(device);
-  RecordCall(std::make_shared<DeviceCopy>(), {this, 1}, {&copy, 1});
+  const bool records = ShouldRecord({this, 1});
+  if (records && device == this->device()) return Invoke("_copy", {this, 1})[0];
+  const NDArray copy(shape(), device, dtype(), /*delay_alloc=*/true);
+  CopyFromTo(*this, copy);
+  if (records) RecordCall(std::make_shared<DeviceCopy>(), {this, 1}, {&copy, 1});
   return copy;
 }
 

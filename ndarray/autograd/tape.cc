@@ -1,5 +1,6 @@
 #include "tessera/ndarray/autograd/tape.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -60,18 +61,11 @@ std::shared_ptr<const CallSignature> SignatureOf(std::span<const NDArray> inputs
   return signature;
 }
 
-std::shared_ptr<RecordedNode> NewVariableNode(const NDArray& array) {
-  auto node = std::make_shared<RecordedNode>();
-  node->outputs_saved = {SavedArray::Of(array)};
-  return node;
-}
-
 /// Returns the array's value on the tape; of an array that is not on it, a variable without
-/// gradient.
+/// gradient, whose value only a trace reads.
 graph::NodeEntry EntryOrConstant(const NDArray& array) {
   if (NodeOf(array) != nullptr) return ArrayAccess::Entry(array);
-  auto node = std::make_shared<RecordedNode>();
-  return {std::move(node), 0};
+  return {IsTracing() ? NewVariableNode(array) : std::make_shared<RecordedNode>(), 0};
 }
 
 void SetEntries(const std::shared_ptr<RecordedNode>& node, std::span<const NDArray> outputs) {
@@ -86,6 +80,7 @@ std::shared_ptr<RecordedNode> NewCallNode(std::shared_ptr<const OperatorProperty
   node->property = std::move(property);
   node->inputs.reserve(inputs.size());
   for (const NDArray& input : inputs) node->inputs.push_back(EntryOrConstant(input));
+  if (IsTracing()) Modes().trace->calls.insert(node.get());
   return node;
 }
 
@@ -94,6 +89,14 @@ std::shared_ptr<RecordedNode> NewCallNode(std::shared_ptr<const OperatorProperty
 ThreadModes& Modes() {
   thread_local ThreadModes modes;
   return modes;
+}
+
+bool IsTracing() { return Modes().recording && Modes().trace != nullptr; }
+
+std::shared_ptr<RecordedNode> NewVariableNode(const NDArray& array) {
+  auto node = std::make_shared<RecordedNode>();
+  node->outputs_saved = {SavedArray::Of(array)};
+  return node;
 }
 
 SavedArray SavedArray::Of(const NDArray& array) {
@@ -163,11 +166,13 @@ void RequireOffTape(std::string_view op, std::span<const NDArray> outputs) {
 
 }  // namespace ndarray_internal
 
+using ndarray_internal::IsTracing;
 using ndarray_internal::Modes;
 using ndarray_internal::NodeOf;
 
 bool ShouldRecord(std::span<const NDArray> inputs) {
   if (!Modes().recording) return false;
+  if (IsTracing()) return true;
   for (const NDArray& input : inputs) {
     if (NodeOf(input) != nullptr) return true;
   }
@@ -176,6 +181,14 @@ bool ShouldRecord(std::span<const NDArray> inputs) {
 
 void RecordCall(std::shared_ptr<RecordedFunction> function, std::span<const NDArray> inputs,
                 std::span<const NDArray> outputs) {
+  if (IsTracing()) {
+    // Without an input on the tape, the outputs are constants.
+    const auto is_off_tape = [](const NDArray& array) { return NodeOf(array) == nullptr; };
+    if (std::all_of(inputs.begin(), inputs.end(), is_off_tape)) return;
+    throw Unimplemented(function->name(),
+                        ": it cannot be traced, because it is no operator of the registry; "
+                        "expected operators alone");
+  }
   ndarray_internal::RequireOffTape(function->name(), outputs);
   const auto node = ndarray_internal::NewCallNode(
       std::make_shared<ndarray_internal::FunctionProperty>(function->name(), inputs.size(),

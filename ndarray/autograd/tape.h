@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "tessera/graph/node.h"
@@ -16,13 +17,22 @@
 
 namespace tessera::ndarray_internal {
 
+/// The calls of a Trace.
+struct TraceLog {
+  std::unordered_set<const graph::Node*> calls;
+};
+
 /// The modes of a thread; see autograd.h.
 struct ThreadModes {
   bool recording = false;
   bool training = false;
+  TraceLog* trace = nullptr;  ///< null unless the thread has a Trace
 };
 /// Returns the calling thread's modes.
 ThreadModes& Modes();
+/// Returns whether the thread's calls are traced: every call is then recorded, and every array that
+/// is not on the tape is a constant of the graph.
+bool IsTracing();
 
 /// Elements that Backward may read.
 struct SavedArray {
@@ -52,6 +62,9 @@ struct RecordedNode final : graph::Node {
 
 /// Returns the array's node; null if it is not on the tape.
 RecordedNode* NodeOf(const NDArray& array);
+
+/// Returns a variable without gradient that has the value of an array.
+std::shared_ptr<RecordedNode> NewVariableNode(const NDArray& array);
 
 /// Makes an array a variable with a gradient array, which is none for kNullOp.
 void MakeVariable(const NDArray& array, const NDArray& gradient, OpReqType req);
