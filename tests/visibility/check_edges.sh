@@ -21,11 +21,12 @@ exec awk '
   function is_test(label) { return target(label) ~ /_(test|benchmark)(_|$)/ || label ~ /\/(testing|benchmark):/ }
   # "//symbol:op", which has a function for each operator
   function is_op(label) { return label ~ /^\/\/(ndarray|symbol):op(_private_headers)?$/ }
-  # The core of ops is for all, families are for tests and for train, whose optimizers are operators.
+  # The core of ops is for all, families are for tests and for train, whose optimizers and layers are operators.
   function forbid_operators() {
     if (to == "//ops:core" || is_test(from) || from_folder == "compat") return
     if (to == "//ops:ops" && is_op(from)) return
     if (to == "//ops/optimizer:optimizer" && from_folder == "train") return
+    if (to != "//ops:ops" && from ~ /^\/\/train\/nn:/) return
     forbid("libraries stand on //ops:core; only tests and programs name families of operators")
   }
   # "//ops:core", "//ops:ops", "//ops/nn:nn"
