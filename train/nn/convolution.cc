@@ -20,7 +20,7 @@ Convolution::Convolution(int rank, Kind kind, index_t channels, const TShape& ke
       kernel_(PerAxis("Convolution", "kernel", kernel, rank, 1)),
       options_(options),
       weight_(AddParameter("weight", {.initializer = options.weight_initializer})),
-      bias_(options.use_bias ? AddParameter("bias") : Parameter("bias")) {
+      bias_(options.use_bias ? AddParameter("bias", {.shape = {channels}}) : Parameter("bias")) {
   nn_internal::RequireAtLeast("Convolution", "channels", channels, 1);
   nn_internal::RequireAtLeast("Convolution", "groups", options.groups, 1);
   if (channels % options.groups != 0) {

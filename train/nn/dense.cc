@@ -11,8 +11,9 @@ using nn_internal::Text;
 Dense::Dense(index_t units, const DenseOptions& options)
     : units_(units),
       options_(options),
-      weight_(AddParameter("weight", {.initializer = options.weight_initializer})),
-      bias_(options.use_bias ? AddParameter("bias") : Parameter("bias")) {
+      weight_(AddParameter("weight", {.shape = {units, options.in_units},
+                                      .initializer = options.weight_initializer})),
+      bias_(options.use_bias ? AddParameter("bias", {.shape = {units}}) : Parameter("bias")) {
   nn_internal::RequireAtLeast("Dense", "units", units, 1);
   Activation::CheckName(options.activation);
 }
