@@ -60,6 +60,7 @@ class Conv final : public Convolution {
   Conv(index_t channels, const TShape& kernel, const ConvOptions& options = {})
       : Convolution(rank, Kind::kConvolution, channels, kernel, options) {}
 };
+/// Conv over 1, 2 and 3 axes: rows, images, volumes.
 using Conv1D = Conv<1>;
 using Conv2D = Conv<2>;
 using Conv3D = Conv<3>;
@@ -71,6 +72,7 @@ class ConvTranspose final : public Convolution {
   ConvTranspose(index_t channels, const TShape& kernel, const ConvOptions& options = {})
       : Convolution(rank, Kind::kTransposed, channels, kernel, options) {}
 };
+/// ConvTranspose over 1, 2 and 3 axes.
 using Conv1DTranspose = ConvTranspose<1>;
 using Conv2DTranspose = ConvTranspose<2>;
 using Conv3DTranspose = ConvTranspose<3>;

@@ -45,6 +45,7 @@ class MaxPool final : public Pooling {
  public:
   explicit MaxPool(const PoolOptions& options = {}) : Pooling(rank, Kind::kMax, options) {}
 };
+/// MaxPool over 1, 2 and 3 axes.
 using MaxPool1D = MaxPool<1>;
 using MaxPool2D = MaxPool<2>;
 using MaxPool3D = MaxPool<3>;
@@ -55,6 +56,7 @@ class AvgPool final : public Pooling {
  public:
   explicit AvgPool(const PoolOptions& options = {}) : Pooling(rank, Kind::kAverage, options) {}
 };
+/// AvgPool over 1, 2 and 3 axes.
 using AvgPool1D = AvgPool<1>;
 using AvgPool2D = AvgPool<2>;
 using AvgPool3D = AvgPool<3>;
@@ -65,6 +67,7 @@ class GlobalMaxPool final : public Pooling {
  public:
   GlobalMaxPool() : Pooling(rank, Kind::kMax) {}
 };
+/// GlobalMaxPool over 1, 2 and 3 axes.
 using GlobalMaxPool1D = GlobalMaxPool<1>;
 using GlobalMaxPool2D = GlobalMaxPool<2>;
 using GlobalMaxPool3D = GlobalMaxPool<3>;
@@ -75,6 +78,7 @@ class GlobalAvgPool final : public Pooling {
  public:
   GlobalAvgPool() : Pooling(rank, Kind::kAverage) {}
 };
+/// GlobalAvgPool over 1, 2 and 3 axes.
 using GlobalAvgPool1D = GlobalAvgPool<1>;
 using GlobalAvgPool2D = GlobalAvgPool<2>;
 using GlobalAvgPool3D = GlobalAvgPool<3>;
