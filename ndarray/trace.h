@@ -42,7 +42,8 @@ struct TracedGraph {
 ///
 /// Throws Error(kFailedPrecondition) if the thread has a trace already. A call of something else
 /// than an operator of the registry, such as an autograd::Function or a recorded copy to another
-/// device, throws Error(kUnimplemented) if it depends on an input.
+/// device, throws Error(kUnimplemented) if it depends on an input. A call that would overwrite an
+/// array which depends on an input throws Error(kFailedPrecondition), as for arrays on the tape.
 ///
 /// Threads: the thread that constructs the object uses and destroys it.
 class Trace {

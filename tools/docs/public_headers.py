@@ -34,11 +34,18 @@ def targets(build: Path) -> Targets:
     return found
 
 
+def _facade(root: Path, folder: str) -> dict[str, Any]:
+    """The target that is named after a folder; empty if there is none. One below another folder has a
+    header: families of operators are no facades."""
+    target = targets(root / folder / "BUILD").get(folder.rpartition("/")[2], {})
+    return target if "/" not in folder or "hdrs" in target else {}
+
+
 def facades(root: Path) -> list[str]:
     """The folders that the root package's aliases lead to and that have a facade of their name."""
     folders = {target["actual"].removeprefix("//").partition(":")[0]
                for target in targets(root / "BUILD").values() if "actual" in target}
-    return sorted(folder for folder in folders if folder in targets(root / folder / "BUILD"))
+    return sorted(folder for folder in folders if _facade(root, folder))
 
 
 def _declared(root: Path, folder: str) -> Iterator[str]:
@@ -47,8 +54,7 @@ def _declared(root: Path, folder: str) -> Iterator[str]:
         package, colon, name = label.removeprefix("//").partition(":")
         return package or folder, name if colon else package.rpartition("/")[2]
 
-    facade = targets(root / folder / "BUILD")[folder]
-    for label in [f":{folder}", *facade["deps"]]:
+    for label in [f":{folder.rpartition('/')[2]}", *_facade(root, folder)["deps"]]:
         package, name = split(label)
         if package != folder and not package.startswith(f"{folder}/"):
             continue
