@@ -5,7 +5,7 @@
 #include <span>
 
 #include "tessera/ndarray/ndarray.h"
-#include "tessera/train/state.h"
+#include "tessera/ndarray/state.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/base/dialect.h"
-#include "tessera/train/state.h"
+#include "tessera/ndarray/state.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
-#include "tessera/train/state.h"
+#include "tessera/ndarray/state.h"
 
 namespace tessera {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/state.h"
 #include "tessera/train/loss_scaler.h"
 #include "tessera/train/lr_scheduler.h"
-#include "tessera/train/state.h"
 #include "tessera/train/step_rates.h"
 
 namespace tessera {

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TRAIN_STATE_H_
-#define TESSERA_TRAIN_STATE_H_
+#ifndef TESSERA_NDARRAY_STATE_H_
+#define TESSERA_NDARRAY_STATE_H_
 
 #include <cstdint>
 #include <map>
@@ -62,4 +62,4 @@ class Stateful {
 
 }  // namespace tessera
 
-#endif  // TESSERA_TRAIN_STATE_H_
+#endif  // TESSERA_NDARRAY_STATE_H_

@@ -1,4 +1,4 @@
-#include "tessera/train/state.h"
+#include "tessera/ndarray/state.h"
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"

@@ -1,4 +1,4 @@
-#include "tessera/train/state.h"
+#include "tessera/ndarray/state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
