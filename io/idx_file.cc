@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/foreign_file.h"
@@ -61,7 +62,7 @@ void ReadHeader(ByteSource& source, std::span<uint8_t> out, int64_t offset, std:
 }
 
 /// Reads type and extents, and returns the size of the elements in bytes.
-int64_t ParseHeader(ByteSource& source, std::string_view name, IdxArray* array) {
+int64_t ParseHeader(ByteSource& source, std::string_view name, HostArray* array) {
   std::array<uint8_t, 4> magic;
   ReadHeader(source, magic, 0, name);
   const std::optional<DType> dtype = DTypeFromCode(magic[2]);
@@ -96,7 +97,7 @@ int64_t ParseHeader(ByteSource& source, std::string_view name, IdxArray* array) 
 
 /// Reads exactly the elements. The memory doubles as they are read, so that a header alone cannot
 /// make it large.
-void ReadElements(ByteSource& source, std::string_view name, int64_t size_bytes, IdxArray* array) {
+void ReadElements(ByteSource& source, std::string_view name, int64_t size_bytes, HostArray* array) {
   constexpr int64_t kFirstBytes = 1 << 16;
   const int64_t header_bytes = 4 + 4 * array->shape.ndim();
   std::vector<uint8_t>& bytes = array->bytes;
@@ -121,7 +122,7 @@ void ReadElements(ByteSource& source, std::string_view name, int64_t size_bytes,
   }
 }
 
-void FromBigEndian(IdxArray* array) {
+void FromBigEndian(HostArray* array) {
   const int64_t element_bytes = DTypeSizeBytes(array->dtype);
   if (element_bytes == 1 || std::endian::native == std::endian::big) return;
   for (auto at = array->bytes.begin(); at != array->bytes.end(); at += element_bytes) {
@@ -129,8 +130,8 @@ void FromBigEndian(IdxArray* array) {
   }
 }
 
-IdxArray Parse(ByteSource& source, std::string_view name) {
-  IdxArray array;
+HostArray Parse(ByteSource& source, std::string_view name) {
+  HostArray array;
   const int64_t size_bytes = ParseHeader(source, name, &array);
   try {
     ReadElements(source, name, size_bytes, &array);
@@ -143,9 +144,9 @@ IdxArray Parse(ByteSource& source, std::string_view name) {
 
 }  // namespace
 
-IdxArray ReadIdxFile(const std::string& path) { return Parse(*io_internal::OpenFile(path), path); }
+HostArray ReadIdxFile(const std::string& path) { return Parse(*io_internal::OpenFile(path), path); }
 
-IdxArray ParseIdx(std::span<const uint8_t> contents, std::string_view name) {
+HostArray ParseIdx(std::span<const uint8_t> contents, std::string_view name) {
   return Parse(*io_internal::OpenMemory(contents, std::string(name)), name);
 }
 

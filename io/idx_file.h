@@ -5,46 +5,27 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "tessera/base/dtype.h"
-#include "tessera/base/error.h"
-#include "tessera/base/tshape.h"
+#include "tessera/io/host_array.h"
 
 namespace tessera {
 
-/// The contents of an IDX file, the format of the MNIST data sets.
+/// Reads an IDX file, the format of the MNIST data sets, plain or compressed by gzip, which its
+/// first bytes tell. The result has rank 1 to 8.
 ///
 /// The format, all numbers big-endian: two zero bytes; a byte for the element type (08 uint8, 09
 /// int8, 0b int16, 0c int32, 0d float32, 0e float64); a byte for the rank; the extents, four bytes
 /// each; the elements in row-major order; nothing more.
-struct IdxArray {
-  DType dtype = DType::kUint8;  ///< one of the six types above
-  TShape shape;                 ///< of rank 1 to 8
-  std::vector<uint8_t> bytes;   ///< the elements in the host's byte order
-
-  /// Returns the elements. Throws Error(kInvalidArgument) if T is not their type.
-  template <typename T>
-  std::span<const T> values() const {
-    if (dtype != kDTypeOf<T>) {
-      throw InvalidArgument("IdxArray::values: asked for ", kDTypeOf<T>, ", the elements are ",
-                            dtype);
-    }
-    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-};
-
-/// Reads an IDX file, plain or compressed by gzip, which its first bytes tell.
 ///
 /// Throws Error that names the file, the value found and the value expected: kNotFound if it does
 /// not exist; kFailedPrecondition if it cannot be opened; kInvalidArgument if it is not a file;
 /// kDataLoss for a wrong magic number, for missing or extra elements, and for damaged compression.
 /// Memory is allocated as the elements are read, and never for more than the header announces,
 /// whatever the size of the decompressed file.
-IdxArray ReadIdxFile(const std::string& path);
+HostArray ReadIdxFile(const std::string& path);
 
 /// Reads an IDX file's contents in memory. Errors call them `name`.
-IdxArray ParseIdx(std::span<const uint8_t> contents, std::string_view name);
+HostArray ParseIdx(std::span<const uint8_t> contents, std::string_view name);
 
 /// Returns the path of `folder/name`, or of `folder/name.gz` if only that exists. Throws Error that
 /// names both: kNotFound if neither exists, kFailedPrecondition if the folder cannot be read.

@@ -42,7 +42,7 @@ Error ParseError(const Bytes& bytes) {
 }
 
 TEST(IdxFileTest, ReadsShapeAndElements) {
-  const IdxArray array = ParseIdx(IdxBytes(kUint8Code, {2, 3}, {1, 2, 3, 4, 5, 255}), "numbers");
+  const HostArray array = ParseIdx(IdxBytes(kUint8Code, {2, 3}, {1, 2, 3, 4, 5, 255}), "numbers");
   EXPECT_EQ(array.dtype, DType::kUint8);
   EXPECT_EQ(array.shape, TShape({2, 3}));
   EXPECT_THAT(array.values<uint8_t>(), ElementsAre(1, 2, 3, 4, 5, 255));
@@ -62,7 +62,7 @@ TEST(IdxFileTest, ReadsEveryElementTypeInBigEndianOrder) {
 }
 
 TEST(IdxFileTest, ReadsAnArrayWithoutElements) {
-  const IdxArray array = ParseIdx(IdxBytes(kUint8Code, {0, 28, 28}, {}), "empty");
+  const HostArray array = ParseIdx(IdxBytes(kUint8Code, {0, 28, 28}, {}), "empty");
   EXPECT_EQ(array.shape, TShape({0, 28, 28}));
   EXPECT_TRUE(array.values<uint8_t>().empty());
 }
@@ -71,8 +71,8 @@ TEST(IdxFileTest, ReadsPlainAndCompressedFilesAlike) {
   Bytes elements(3 << 20);  // larger than the first piece
   std::iota(elements.begin(), elements.end(), 0);
   const Bytes bytes = IdxBytes(kUint8Code, {3, 1 << 20}, elements);
-  const IdxArray plain = ReadIdxFile(WriteTestFile("plain-idx2-ubyte", bytes));
-  const IdxArray packed = ReadIdxFile(WriteTestFile("packed-idx2-ubyte", Gzip(bytes)));
+  const HostArray plain = ReadIdxFile(WriteTestFile("plain-idx2-ubyte", bytes));
+  const HostArray packed = ReadIdxFile(WriteTestFile("packed-idx2-ubyte", Gzip(bytes)));
   EXPECT_EQ(plain.bytes, elements);
   EXPECT_EQ(packed.bytes, elements);
   EXPECT_EQ(packed.shape, plain.shape);
@@ -101,7 +101,7 @@ TEST(IdxFileTest, IgnoresZerosBehindGzipMembers) {
 }
 
 TEST(IdxFileTest, ValuesOfAnotherTypeAreRefused) {
-  const IdxArray array = ParseIdx(IdxBytes(kUint8Code, {1}, {1}), "x");
+  const HostArray array = ParseIdx(IdxBytes(kUint8Code, {1}, {1}), "x");
   const Error error = ErrorOf([&] { array.values<float>(); });
   EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("float32"), HasSubstr("uint8")));

@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const tessera::IdxArray array = tessera::ParseIdx(std::span(data, size), "fuzz");
+    const tessera::HostArray array = tessera::ParseIdx(std::span(data, size), "fuzz");
     const auto size_bytes = static_cast<int64_t>(array.bytes.size());
     if (array.shape.Size() * tessera::DTypeSizeBytes(array.dtype) != size_bytes) std::abort();
   } catch (const tessera::Error&) {

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <utility>
 
+#include "tessera/base/error.h"
+
 namespace tessera {
 namespace {
 
 /// Calls visitor(span of the elements) with their type.
 template <typename Visitor>
-auto VisitValues(const IdxArray& array, Visitor&& visitor) {
+auto VisitValues(const HostArray& array, Visitor&& visitor) {
   switch (array.dtype) {
     case DType::kUint8:
       return visitor(array.values<uint8_t>());
@@ -37,7 +39,7 @@ void CopyRow(const T* __restrict from, index_t count, float scale, float* __rest
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale;
 }
 
-void CopyScaled(const IdxArray& array, index_t row_size, float scale,
+void CopyScaled(const HostArray& array, index_t row_size, float scale,
                 std::span<const index_t> examples, float* rows) {
   VisitValues(array, [&](auto values) {
     for (const index_t example : examples) {
@@ -47,7 +49,7 @@ void CopyScaled(const IdxArray& array, index_t row_size, float scale,
   });
 }
 
-float ScaleToOne(const IdxArray& image, const std::string& path) {
+float ScaleToOne(const HostArray& image, const std::string& path) {
   return VisitValues(image, [&](auto values) {
     double largest = 0;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -61,7 +63,7 @@ float ScaleToOne(const IdxArray& image, const std::string& path) {
   });
 }
 
-void CheckLabels(const IdxArray& label, const std::string& path, index_t num_classes) {
+void CheckLabels(const HostArray& label, const std::string& path, index_t num_classes) {
   if (num_classes <= 0) return;
   VisitValues(label, [&](auto values) {
     for (size_t i = 0; i < values.size(); ++i) {
@@ -124,8 +126,8 @@ struct IdxIter::Contents {
     end = count * (part + 1) / parts;
   }
 
-  IdxArray image;
-  IdxArray label;
+  HostArray image;
+  HostArray label;
   index_t begin;
   index_t end;
 };

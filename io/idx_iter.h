@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tessera/io/example_iter.h"
+#include "tessera/io/host_array.h"
 #include "tessera/io/idx_file.h"
 
 namespace tessera {
@@ -57,8 +58,8 @@ class IdxIter final : public ExampleIter {
   IdxIter(const IdxIterOptions& options, Contents contents);
   void CopyRows(int array, std::span<const index_t> examples, void* rows) const override;
 
-  IdxArray image_;
-  IdxArray label_;
+  HostArray image_;
+  HostArray label_;
   index_t pixels_;
   float scale_;
 };
