@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -10,6 +11,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/csv_reader.h"
+#include "tessera/io/internal/iterator_state.h"
 
 namespace tessera {
 namespace {
@@ -184,6 +186,38 @@ const DataBatch& CsvIter::GetBatch() const {
   }
   return ring_[slot_];
 }
+
+TrainingState CsvIter::SaveState() const {
+  TrainingState state = io_internal::NewState("CsvIter", Setup());
+  state.integers["example"] = {example_};
+  state.integers["epoch_ended"] = {epoch_ended_};
+  state.integers["next_epoch_begun"] = {next_epoch_begun_};
+  return state;
+}
+
+void CsvIter::LoadState(const TrainingState& state) {
+  io_internal::CheckState(state, "CsvIter", Setup());
+  const index_t example =
+      io_internal::IntegerUpTo(state, "example", std::numeric_limits<index_t>::max());
+  const bool epoch_ended = io_internal::IntegerUpTo(state, "epoch_ended", 1) != 0;
+  const bool next_epoch_begun = io_internal::IntegerUpTo(state, "next_epoch_begun", 1) != 0;
+  has_batch_ = false;
+  epoch_ended_ = true;  // also if reading fails
+  next_epoch_begun_ = false;
+  Rewind();
+  while (example_ < example) {
+    // The rows of the last batch are where padding that is not round finds them.
+    if (!ReadExample(example_ % options_.batch_size)) {
+      throw DataLoss(options_.data_csv, ": ends after ", example_, " rows, expected at least ",
+                     example, " as when the state was saved");
+    }
+  }
+  epoch_ended_ = epoch_ended;
+  next_epoch_begun_ = next_epoch_begun;
+}
+
+/// Returns the numbers that decide the batches.
+std::vector<int64_t> CsvIter::Setup() const { return {options_.batch_size, options_.round_batch}; }
 
 void CsvIter::Rewind() {
   data_rows_->Rewind();

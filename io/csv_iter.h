@@ -2,6 +2,7 @@
 #define TESSERA_IO_CSV_ITER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,9 +47,14 @@ class CsvIter final : public DataIter {
   const std::vector<DataDesc>& ProvideData() const override { return data_; }
   const std::vector<DataDesc>& ProvideLabel() const override { return label_; }
   index_t batch_size() const override { return options_.batch_size; }
+  TrainingState SaveState() const override;
+  /// Reads the rows before the position again. Throws what Next throws.
+  void LoadState(const TrainingState& state) override;
 
  private:
   class Rows;
+
+  std::vector<int64_t> Setup() const;
 
   void Rewind();
   bool ReadExample(index_t at);

@@ -83,6 +83,42 @@ class CsvIterTest : public testing::Test {
   CsvIterOptions options_;
 };
 
+TEST_F(CsvIterTest, AResumedIteratorGivesTheSameBatches) {
+  for (const bool round : {true, false}) {
+    options_.round_batch = round;
+    for (const int given : {0, 1, 2, 3, 4}) {
+      CsvIter whole(options_);
+      Epoch(&whole);
+      whole.BeforeFirst();
+      for (int i = 0; i < given; ++i) whole.Next();
+      CsvIter resumed(options_);
+      resumed.Next();
+      resumed.LoadState(whole.SaveState());
+      EXPECT_THROW(resumed.GetBatch(), Error);
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        EXPECT_EQ(Epoch(&resumed), Epoch(&whole)) << round << " " << given << " " << epoch;
+        whole.BeforeFirst();
+        resumed.BeforeFirst();
+      }
+    }
+  }
+}
+
+TEST_F(CsvIterTest, AStateBeyondTheFileIsRefused) {
+  CsvIter iter(options_);
+  TrainingState state = iter.SaveState();
+  state.integers["example"] = {8};
+  try {
+    iter.LoadState(state);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kDataLoss);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("ends after 7 rows"), HasSubstr("at least 8")));
+  }
+  iter.BeforeFirst();
+  EXPECT_TRUE(iter.Next());
+}
+
 TEST_F(CsvIterTest, DescribesItsBatches) {
   options_.data_shape = {1, 2};
   const CsvIter iter(options_);

@@ -8,6 +8,7 @@
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/state.h"
 
 namespace tessera {
 
@@ -34,10 +35,13 @@ struct DataBatch {
 ///     iter.BeforeFirst();
 ///     while (iter.Next()) module.Forward(iter.GetBatch());
 ///
+/// Its state is its position. After LoadState there is no current batch, and Next gives the batch
+/// that follows the current one of SaveState, with the same bits, also in the midst of an epoch
+/// with shuffling. The iterator needs the same data and options.
+///
 /// Threads: one thread at a time calls an iterator; the arrays may be used from any thread.
-class DataIter {
+class DataIter : public Stateful {
  public:
-  virtual ~DataIter() = default;
   DataIter(const DataIter&) = delete;
   DataIter& operator=(const DataIter&) = delete;
 
@@ -60,6 +64,11 @@ class DataIter {
 
   /// Returns the number of examples in each batch, including padding.
   virtual index_t batch_size() const = 0;
+
+  /// Save and set the position. An iterator that does not override them throws
+  /// Error(kUnimplemented).
+  TrainingState SaveState() const override;
+  void LoadState(const TrainingState& state) override;
 
  protected:
   DataIter() = default;

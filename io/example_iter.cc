@@ -1,11 +1,13 @@
 #include "tessera/io/example_iter.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/io/internal/iterator_state.h"
 
 namespace tessera {
 namespace {
@@ -14,29 +16,6 @@ constexpr index_t kBlocks = 4;
 /// A block should stay in a core's cache from its filling to its use.
 constexpr int64_t kBlockBytes = 256 << 10;
 constexpr index_t kMaxBatchesPerBlock = 16;
-
-/// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators,
-/// OOPSLA 2014). It is good enough for an order, and gives the same numbers on every machine.
-class OrderGenerator {
- public:
-  OrderGenerator(uint64_t seed, uint64_t epoch) : state_(seed) { state_ = Draw() ^ epoch; }
-
-  /// Returns a number uniform in [0, bound), with a bias below bound / 2^64.
-  index_t Below(index_t bound) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<index_t>((Wide{Draw()} * static_cast<uint64_t>(bound)) >> 64);
-  }
-
- private:
-  uint64_t Draw() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-
-  uint64_t state_;
-};
 
 int64_t BatchBytes(const std::vector<DataDesc>& descriptions) {
   int64_t bytes = 0;
@@ -49,66 +28,76 @@ int64_t BatchBytes(const std::vector<DataDesc>& descriptions) {
 }  // namespace
 
 ExampleIter::ExampleIter(std::string_view what, std::vector<DataDesc> data,
-                         std::vector<DataDesc> label, index_t begin, index_t end,
-                         const BatchingOptions& options)
+                         std::vector<DataDesc> label, index_t count, const BatchingOptions& options)
     : options_(options),
       data_(std::move(data)),
       label_(std::move(label)),
-      begin_(begin),
-      end_(end) {
-  const index_t batch = options_.batch_size;
-  if (batch < 1) throw InvalidArgument(what, ": batch_size ", batch, ", expected at least 1");
-  if (begin == end) throw InvalidArgument(what, ": found no examples, expected at least 1");
-  if (batch > end - begin) {
-    throw InvalidArgument(what, ": batch_size ", batch,
-                          " is larger than the data, expected at most ", end - begin,
-                          ", its number of examples");
+      sampler_(MakeBatchSampler(what, count, options)),
+      num_examples_(PartOf(what, count, options).size()) {
+  if (options.last_batch == LastBatch::kKeep) {
+    throw InvalidArgument(what, ": last_batch kKeep, expected kPad, kDiscard or kRollOver");
   }
-  num_batches_ = options_.round_batch ? (end - begin + batch - 1) / batch : (end - begin) / batch;
+  StartEpoch(0);
 }
 
 void ExampleIter::BeforeFirst() {
-  const bool untouched = started_ && position_ < 0;
-  if (!untouched) StartEpoch();
+  has_batch_ = false;
+  if (given_ > 0) StartEpoch(epoch_ + 1);
 }
 
 bool ExampleIter::Next() {
-  if (!started_) StartEpoch();
-  if (position_ + 1 >= num_batches_) {
-    position_ = num_batches_;
-    return false;
-  }
+  has_batch_ = false;
+  if (given_ == num_batches()) return false;
   if (ring_.empty()) MakeRing();
-  slot_ = (slot_ + 1) % static_cast<index_t>(ring_.size());
-  if (slot_ % batches_per_block_ == 0) FillBlock(position_ + 1);
-  ++position_;
+  const index_t slot = (slot_ + 1) % static_cast<index_t>(ring_.size());
+  if (slot % batches_per_block_ == 0) FillBlock(slot, given_);
+  slot_ = slot;
+  ++given_;
+  has_batch_ = true;
   return true;
 }
 
 const DataBatch& ExampleIter::GetBatch() const {
-  if (position_ < 0 || position_ >= num_batches_) {
+  if (!has_batch_) {
     throw FailedPrecondition(
         "DataIter::GetBatch: there is no batch; expected a call of Next that gave true before it");
   }
   return ring_[static_cast<size_t>(slot_)];
 }
 
-void ExampleIter::StartEpoch() {
-  const index_t count = end_ - begin_;
-  order_.resize(static_cast<size_t>(std::max(num_batches_ * options_.batch_size, count)));
-  std::iota(order_.begin(), order_.begin() + count, begin_);
-  if (options_.shuffle) {
-    OrderGenerator generator(options_.seed, epoch_);
-    for (index_t i = count - 1; i > 0; --i) {
-      std::swap(order_[static_cast<size_t>(i)],
-                order_[static_cast<size_t>(generator.Below(i + 1))]);
-    }
-  }
-  // A batch is not larger than the data, so the padding is part of the epoch's beginning.
-  std::copy_n(order_.begin(), static_cast<index_t>(order_.size()) - count, order_.begin() + count);
-  ++epoch_;
-  position_ = -1;
-  started_ = true;
+TrainingState ExampleIter::SaveState() const {
+  TrainingState state = io_internal::NewState("ExampleIter", Setup());
+  state.integers["epoch"] = {static_cast<int64_t>(epoch_)};
+  state.integers["batch"] = {given_};
+  return state;
+}
+
+void ExampleIter::LoadState(const TrainingState& state) {
+  io_internal::CheckState(state, "ExampleIter", Setup());
+  const auto epoch = static_cast<uint64_t>(
+      io_internal::IntegerUpTo(state, "epoch", std::numeric_limits<int64_t>::max()));
+  const index_t given = io_internal::IntegerUpTo(
+      state, "batch", static_cast<int64_t>(sampler_(epoch).batches.size()));
+  StartEpoch(epoch);
+  given_ = given;
+}
+
+/// Returns the numbers that decide the batches.
+std::vector<int64_t> ExampleIter::Setup() const {
+  return {num_examples_,
+          options_.batch_size,
+          options_.shuffle,
+          static_cast<int64_t>(options_.seed),
+          static_cast<int64_t>(options_.last_batch),
+          options_.num_parts,
+          options_.part_index};
+}
+
+void ExampleIter::StartEpoch(uint64_t epoch) {
+  order_ = sampler_(epoch);
+  epoch_ = epoch;
+  given_ = 0;
+  has_batch_ = false;
   // The rest of the current block belongs to the old order.
   if (batches_per_block_ > 0) slot_ += batches_per_block_ - 1 - slot_ % batches_per_block_;
 }
@@ -116,7 +105,7 @@ void ExampleIter::StartEpoch() {
 void ExampleIter::MakeRing() {
   const int64_t batch_bytes = std::max<int64_t>(BatchBytes(data_) + BatchBytes(label_), 1);
   batches_per_block_ = std::clamp<index_t>(kBlockBytes / batch_bytes, 1,
-                                           std::min(kMaxBatchesPerBlock, num_batches_));
+                                           std::min(kMaxBatchesPerBlock, num_batches()));
   const index_t batch = options_.batch_size;
   for (index_t b = 0; b < kBlocks; ++b) {
     std::vector<NDArray>& block = blocks_.emplace_back();
@@ -139,20 +128,22 @@ void ExampleIter::MakeRing() {
   slot_ = static_cast<index_t>(ring_.size()) - 1;
 }
 
-void ExampleIter::FillBlock(index_t first_batch) {
+void ExampleIter::FillBlock(index_t slot, index_t first_batch) {
   const index_t batch = options_.batch_size;
-  const index_t batches = std::min(batches_per_block_, num_batches_ - first_batch);
-  const std::span<const index_t> examples = std::span<const index_t>(order_).subspan(
-      static_cast<size_t>(first_batch * batch), static_cast<size_t>(batches * batch));
-  std::vector<NDArray>& block = blocks_[static_cast<size_t>(slot_ / batches_per_block_)];
+  const index_t count = std::min(batches_per_block_, num_batches() - first_batch);
+  const auto batches = std::span<const EpochBatches::Batch>(order_.batches)
+                           .subspan(static_cast<size_t>(first_batch), static_cast<size_t>(count));
+  const std::span<const index_t> examples =
+      order_.ExamplesOf({.begin = batches.front().begin, .end = batches.back().end});
+  std::vector<NDArray>& block = blocks_[static_cast<size_t>(slot / batches_per_block_)];
   for (size_t array = 0; array < block.size(); ++array) {
     block[array].WaitToWrite();
     CopyRows(static_cast<int>(array), examples, block[array].data().dptr_);
   }
-  for (index_t i = 0; i < batches; ++i) {
-    DataBatch& slices = ring_[static_cast<size_t>(slot_ + i)];
+  for (index_t i = 0; i < count; ++i) {
+    DataBatch& slices = ring_[static_cast<size_t>(slot + i)];
     std::copy_n(examples.begin() + i * batch, batch, slices.index.begin());
-    slices.pad = std::max<index_t>((first_batch + i + 1) * batch - (end_ - begin_), 0);
+    slices.pad = batches[static_cast<size_t>(i)].pad;
   }
 }
 

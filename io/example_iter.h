@@ -7,23 +7,13 @@
 #include <vector>
 
 #include "tessera/io/data_iter.h"
+#include "tessera/io/sampler.h"
 
 namespace tessera {
 
-/// Options by which an ExampleIter makes batches of its examples.
-struct BatchingOptions {
-  index_t batch_size = 128;  ///< examples in a batch, at least 1
-  /// Tells whether every epoch has its own order, which `seed` and the epoch's number determine.
-  bool shuffle = false;
-  uint64_t seed = 0;
-  /// The treatment of the last examples of an epoch if they do not fill a batch: true pads the
-  /// batch with examples from the epoch's beginning, false drops them.
-  bool round_batch = true;
-};
-
 /// An iterator over numbered examples. It selects the examples, and a derived class copies them.
 /// Batches are in a ring of reused arrays. A loop may therefore run several batches ahead of its
-/// computations, allocates nothing after the first round, and never overwrites an array that an
+/// computations, allocates no array after the first round, and never overwrites one that an
 /// operation still reads.
 class ExampleIter : public DataIter {
  public:
@@ -33,17 +23,19 @@ class ExampleIter : public DataIter {
   const std::vector<DataDesc>& ProvideData() const final { return data_; }
   const std::vector<DataDesc>& ProvideLabel() const final { return label_; }
   index_t batch_size() const final { return options_.batch_size; }
+  TrainingState SaveState() const final;
+  void LoadState(const TrainingState& state) final;
 
-  /// Return the number of examples in an epoch, without padding, and of batches.
-  index_t num_examples() const { return end_ - begin_; }
-  index_t num_batches() const { return num_batches_; }
+  /// Return the number of examples in the iterator's part, and of batches in the current epoch.
+  index_t num_examples() const { return num_examples_; }
+  index_t num_batches() const { return static_cast<index_t>(order_.batches.size()); }
 
  protected:
-  /// Constructs an iterator over examples [begin, end) of a set, with arrays whose shapes begin
-  /// with the batch size. `what` begins the errors. Throws Error(kInvalidArgument) if the batch
-  /// size is not positive or exceeds the number of examples.
+  /// Constructs an iterator over examples of a set of `count`, with arrays whose shapes begin with
+  /// the batch size. `what` begins the errors. Throws what MakeBatchSampler throws, and
+  /// Error(kInvalidArgument) for kKeep.
   ExampleIter(std::string_view what, std::vector<DataDesc> data, std::vector<DataDesc> label,
-              index_t begin, index_t end, const BatchingOptions& options);
+              index_t count, const BatchingOptions& options);
 
   /// Writes the rows of the given examples to `rows`, one after the other, in the description's
   /// type. `array` counts ProvideData and then ProvideLabel. Next calls it in its thread, for the
@@ -51,21 +43,21 @@ class ExampleIter : public DataIter {
   virtual void CopyRows(int array, std::span<const index_t> examples, void* rows) const = 0;
 
  private:
-  void StartEpoch();
+  std::vector<int64_t> Setup() const;
+  void StartEpoch(uint64_t epoch);
   void MakeRing();
-  void FillBlock(index_t first_batch);
+  void FillBlock(index_t slot, index_t first_batch);
 
   const BatchingOptions options_;
   const std::vector<DataDesc> data_;
   const std::vector<DataDesc> label_;
-  const index_t begin_;
-  const index_t end_;
-  index_t num_batches_ = 0;
+  const BatchSampler sampler_;
+  const index_t num_examples_;
 
-  std::vector<index_t> order_;  // num_batches_ * batch_size examples
   uint64_t epoch_ = 0;
-  index_t position_ = -1;  // the epoch's current batch
-  bool started_ = false;
+  EpochBatches order_;  // of the epoch
+  index_t given_ = 0;   // the epoch's batches up to the current one
+  bool has_batch_ = false;
 
   // A block is several batches, with one array for each description. One wait for the readers of a
   // block then serves all of its batches.

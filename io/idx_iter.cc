@@ -115,21 +115,10 @@ struct IdxIter::Contents {
                      image.shape[0], ", the number of images in ", options.image);
     }
     CheckLabels(label, options.label, options.num_classes);
-    const index_t parts = options.num_parts;
-    const index_t part = options.part_index;
-    if (parts < 1 || part < 0 || part >= parts) {
-      throw InvalidArgument("IdxIter: part_index ", part, " of num_parts ", parts,
-                            ", expected 0 <= part_index < num_parts");
-    }
-    const index_t count = image.shape[0];
-    begin = count * part / parts;
-    end = count * (part + 1) / parts;
   }
 
   HostArray image;
   HostArray label;
-  index_t begin;
-  index_t end;
 };
 
 IdxIter::IdxIter(const IdxIterOptions& options) : IdxIter(options, Contents(options)) {}
@@ -137,11 +126,13 @@ IdxIter::IdxIter(const IdxIterOptions& options) : IdxIter(options, Contents(opti
 IdxIter::IdxIter(const IdxIterOptions& options, Contents contents)
     : ExampleIter(options.image, {{options.data_name, BatchShape(contents.image.shape, options)}},
                   {{options.label_name, {std::max<index_t>(options.batch_size, 1)}}},
-                  contents.begin, contents.end,
+                  contents.image.shape[0],
                   {.batch_size = options.batch_size,
                    .shuffle = options.shuffle,
                    .seed = options.seed,
-                   .round_batch = options.round_batch}),
+                   .last_batch = options.round_batch ? LastBatch::kPad : LastBatch::kDiscard,
+                   .num_parts = options.num_parts,
+                   .part_index = options.part_index}),
       image_(std::move(contents.image)),
       label_(std::move(contents.label)),
       pixels_(image_.shape.ProdShape(1, image_.shape.ndim())),

@@ -18,10 +18,10 @@ struct IdxIterOptions {
   index_t batch_size = 128;  ///< BatchingOptions explains this and the next three
   bool shuffle = true;       ///< on by default, unlike in BatchingOptions
   uint64_t seed = 0;         ///< of the order
-  bool round_batch = true;   ///< whether the last batch is padded
+  bool round_batch = true;   ///< whether the last batch is padded, not discarded
   /// Tells whether images have shape (batch, pixels) instead of (batch, channels, height, width).
   bool flat = false;
-  /// The examples are divided into num_parts equal parts, and this iterator has part part_index.
+  /// BatchingOptions explains the parts.
   int num_parts = 1;
   int part_index = 0;
   /// If positive, labels must be in [0, num_classes).

@@ -46,7 +46,7 @@ std::vector<DataDesc> Describe(const NamedArrays& arrays, index_t batch_size) {
 NDArrayIter::NDArrayIter(const NamedArrays& data, const NamedArrays& label,
                          const BatchingOptions& options)
     : ExampleIter("NDArrayIter", Describe(data, options.batch_size),
-                  Describe(label, options.batch_size), 0, CountExamples(data, label), options) {
+                  Describe(label, options.batch_size), CountExamples(data, label), options) {
   for (const NamedArrays* list : {&data, &label}) {
     for (const auto& [name, array] : *list) {
       array.WaitToRead();

@@ -16,9 +16,9 @@ using NamedArrays = std::vector<std::pair<std::string, NDArray>>;
 /// first extent.
 ///
 /// The constructor waits for the arrays, which must not be written during the iterator's lifetime.
-/// Throws Error(kInvalidArgument) if there is no data array, for a batch larger than the data, and
-/// for an array that is on a GPU, has rank 0 or differs in its number of examples; the error names
-/// that array.
+/// Throws what ExampleIter's constructor throws, and Error(kInvalidArgument) if there is no data
+/// array and for an array that is on a GPU, has rank 0 or differs in its number of examples; the
+/// error names that array.
 class NDArrayIter final : public ExampleIter {
  public:
   NDArrayIter(const NamedArrays& data, const NamedArrays& label, const BatchingOptions& options);

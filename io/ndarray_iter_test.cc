@@ -75,6 +75,90 @@ TEST(NDArrayIterTest, LargeBatchesHaveABlockEach) {
   }
 }
 
+/// Returns the numbers of an epoch's examples, a batch between semicolons.
+std::string Epoch(DataIter* iter) {
+  std::string text;
+  while (iter->Next()) {
+    for (const float value : iter->GetBatch().data[0].ToVector()) {
+      text += std::to_string(static_cast<int>(value)) + " ";
+    }
+    text.back() = ';';
+  }
+  return text;
+}
+
+TEST(NDArrayIterTest, RolledOverExamplesBeginTheNextEpoch) {
+  NDArrayIter iter({{"a", Numbers({5})}}, {},
+                   {.batch_size = 3, .last_batch = LastBatch::kRollOver});
+  for (const char* const expected : {"0 1 2;", "3 4 0;1 2 3;", "4 0 1;2 3 4;", "0 1 2;"}) {
+    EXPECT_EQ(Epoch(&iter), expected);
+    iter.BeforeFirst();
+  }
+}
+
+TEST(NDArrayIterTest, DiscardsTheRestOfAPart) {
+  NDArrayIter iter(
+      {{"a", Numbers({10})}}, {},
+      {.batch_size = 2, .last_batch = LastBatch::kDiscard, .num_parts = 2, .part_index = 1});
+  EXPECT_EQ(iter.num_examples(), 5);
+  EXPECT_EQ(iter.num_batches(), 2);
+  EXPECT_EQ(Epoch(&iter), "5 6;7 8;");
+}
+
+TEST(NDArrayIterTest, AResumedIteratorGivesTheSameBatches) {
+  for (const LastBatch last : {LastBatch::kPad, LastBatch::kDiscard, LastBatch::kRollOver}) {
+    const auto make = [last] {
+      return NDArrayIter({{"a", Numbers({11, 1})}}, {},
+                         {.batch_size = 2, .shuffle = true, .seed = 9, .last_batch = last});
+    };
+    // Saves before the first batch, within an epoch, after its last batch, and after its end.
+    for (const int given : {0, 1, 3, 5, 6, 7}) {
+      NDArrayIter whole = make();
+      Epoch(&whole);
+      whole.BeforeFirst();
+      for (int i = 0; i < given; ++i) whole.Next();
+      NDArrayIter resumed = make();
+      resumed.Next();
+      resumed.LoadState(whole.SaveState());
+      EXPECT_THROW(resumed.GetBatch(), Error);
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        EXPECT_EQ(Epoch(&resumed), Epoch(&whole)) << given << " " << epoch;
+        whole.BeforeFirst();
+        resumed.BeforeFirst();
+      }
+    }
+  }
+}
+
+TEST(NDArrayIterTest, AResumedIteratorMayBeginItsEpochAgain) {
+  NDArrayIter whole({{"a", Numbers({4})}}, {}, {.batch_size = 2, .shuffle = true});
+  Epoch(&whole);
+  whole.BeforeFirst();
+  NDArrayIter resumed({{"a", Numbers({4})}}, {}, {.batch_size = 2, .shuffle = true});
+  resumed.LoadState(whole.SaveState());
+  resumed.BeforeFirst();  // changes nothing before the first batch
+  EXPECT_EQ(Epoch(&resumed), Epoch(&whole));
+}
+
+TEST(NDArrayIterTest, AStateThatDoesNotFitIsRefused) {
+  NDArrayIter iter({{"a", Numbers({4})}}, {}, {.batch_size = 1});
+  iter.Next();
+  TrainingState state = iter.SaveState();
+  const auto message = [&iter](const TrainingState& wrong) {
+    return MessageOf([&] { iter.LoadState(wrong); });
+  };
+  EXPECT_THAT(message(NDArrayIter({{"a", Numbers({4})}}, {}, {.batch_size = 2}).SaveState()),
+              AllOf(HasSubstr("value 1 of setup is 2"), HasSubstr("expected 1")));
+  state.integers["batch"] = {5};
+  EXPECT_THAT(message(state), HasSubstr("batch is 5, expected 0 to 4"));
+  state.integers.erase("batch");
+  EXPECT_THAT(message(state), HasSubstr("batch"));
+  state.texts["iterator"] = "Other";
+  EXPECT_THAT(message(state), HasSubstr("Other"));
+  EXPECT_EQ(iter.GetBatch().data[0].ToVector()[0], 0.0f);  // nothing has changed
+  EXPECT_EQ(Epoch(&iter), "1;2;3;");
+}
+
 TEST(NDArrayIterTest, ArraysThatDoNotFitAreNamed) {
   EXPECT_THAT(MessageOf([] { NDArrayIter({}, {}, {}); }), HasSubstr("no data array"));
   EXPECT_THAT(MessageOf([] {
@@ -89,6 +173,11 @@ TEST(NDArrayIterTest, ArraysThatDoNotFitAreNamed) {
                 NDArrayIter({{"a", Numbers({3, 2})}}, {}, {.batch_size = 4});
               }),
               HasSubstr("batch_size 4 is larger"));
+  EXPECT_THAT(MessageOf([] {
+                NDArrayIter({{"a", Numbers({3, 2})}}, {},
+                            {.batch_size = 1, .last_batch = LastBatch::kKeep});
+              }),
+              HasSubstr("kKeep"));
 }
 
 }  // namespace
