@@ -28,6 +28,8 @@ struct DataBatch {
   index_t pad = 0;
   /// The number of each example in its data set; may be empty if there are no such numbers.
   std::vector<index_t> index;
+  /// The length to which the batch's sequences are padded; 0 if there are no buckets.
+  index_t bucket_key = 0;
 };
 
 /// Iterates over a data set batch by batch, once for each epoch.
