@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fails unless docs/arrays-and-gradients.md and docs/graphs.md show their samples to the letter, and what these print:
-# docs_test.sh SAMPLE...
+# Fails unless docs/arrays-and-gradients.md, docs/graphs.md and docs/loading-data.md show their samples to the letter,
+# and what these print: docs_test.sh SAMPLE...
 set -u
 status=0
 for name in "$@"; do
