@@ -15,7 +15,7 @@ namespace tessera {
 struct IdxIterOptions {
   std::string image;  ///< path of an IDX file of rank 2 to 4: (examples, [channels,] height, width)
   std::string label;  ///< path of an IDX file of rank 1 with as many elements
-  index_t batch_size = 128;  ///< BatchingOptions explains this and the next three
+  index_t batch_size = 128;  ///< BatchingOptions explains this and the next two
   bool shuffle = true;       ///< on by default, unlike in BatchingOptions
   uint64_t seed = 0;         ///< of the order
   bool round_batch = true;   ///< whether the last batch is padded, not discarded
