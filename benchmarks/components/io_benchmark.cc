@@ -44,8 +44,9 @@ void AddShuffledEpoch(index_t batch_size) {
            }});
 }
 
-constexpr index_t kBatch = 64;
-constexpr index_t kBatches = 16;
+constexpr index_t kBatch = 32;
+// Many: at the end of a run a thread is idle for up to the load of a batch.
+constexpr index_t kBatches = 64;
 constexpr index_t kImages = kBatch * kBatches;
 constexpr index_t kPixels = 3 * 64 * 64;
 constexpr index_t kNeurons = 256;
@@ -130,7 +131,7 @@ class Training {
 };
 
 void AddPrefetched() {
-  AddCase({.name = "prefetched/1024_images",
+  AddCase({.name = "prefetched/2048_images",
            .bounds = {{.peer = "alone", .at_least = 0.95}},
            .flops = 2.0 * kImages * kPixels * kNeurons,
            .items = kImages,
