@@ -7,8 +7,9 @@
 
 #include "tessera/io/idx_iter.h"
 #include "tessera/ndarray/autograd.h"
-#include "tessera/train/metric.h"
+#include "tessera/train/metrics.h"
 #include "tessera/train/nn/nn.h"
+#include "tessera/train/optimizers.h"
 
 using namespace tessera;  // NOLINT
 

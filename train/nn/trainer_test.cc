@@ -14,6 +14,7 @@
 #include "tessera/train/nn/layer.h"
 #include "tessera/train/nn/norm.h"
 #include "tessera/train/nn/sequential.h"
+#include "tessera/train/sgd.h"
 
 namespace tessera::nn {
 namespace {
@@ -121,6 +122,17 @@ TEST(TrainerTest, AStoreUpdates) {
   NDArray stored({1, 2});
   store->Pull(0, stored);
   EXPECT_THAT(stored.ToVector(), ElementsAre(0, -1));
+}
+
+TEST(TrainerTest, AStoreRefusesWhatNeedsAllGradients) {
+  Dense net(1, {.use_bias = false});
+  net.Initialize(One());
+  SgdOptions options;
+  options.clip_global_norm = 1;
+  Trainer trainer(net.Parameters(), std::make_shared<Sgd>(options),
+                  {.kvstore = KVStore::Create("local")});
+  Backward(net, Matrix({1, 2}, {1, 2}));
+  ExpectError(Error::kUnimplemented, "clip_global_norm", [&] { trainer.Step(1); });
 }
 
 TEST(TrainerTest, ParametersWithoutGradientsAreNotTrained) {
