@@ -317,6 +317,7 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
   if (!for_training_) {
     throw FailedPrecondition("Module::InitOptimizer: the module is not bound for training");
   }
+  if (kvstore != nullptr) optimizer->CheckUpdatesOneByOne("Module::InitOptimizer");
   std::vector<std::string> names;
   for (const Trained& parameter : trained_) names.push_back(parameter.name);
   const bool is_new_store = kvstore != nullptr && kvstore != initialized_store_.lock();

@@ -104,7 +104,8 @@ class Module {
   /// gradients are pushed there, the store updates, and weights are pulled back. A store that this
   /// module has used before takes over the current parameters. Throws Error, with the optimizer
   /// unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before parameters have
-  /// values or unless bound for training, and what KVStore::Init throws.
+  /// values or unless bound for training, and what Optimizer::CheckUpdatesOneByOne, with a store,
+  /// and KVStore::Init throw.
   void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
                      std::shared_ptr<KVStore> kvstore = nullptr);
 

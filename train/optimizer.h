@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/ndarray/ndarray.h"
@@ -102,6 +103,11 @@ class Optimizer : public Stateful {
   /// what Update throws, and Error(kInvalidArgument) for an index that occurs twice; nothing is
   /// updated then.
   void UpdateAll(std::span<const ParameterUpdate> updates);
+
+  /// Throws Error(kUnimplemented), which begins with `what`, if the optimizer has an option for
+  /// which it must see all gradients of a step together: clip_global_norm or loss_scaler. A store
+  /// updates each parameter alone.
+  void CheckUpdatesOneByOne(std::string_view what) const;
 
   /// Returns the largest number of updates that any parameter has had, including begin_num_update.
   int64_t num_update() const { return num_update_; }

@@ -71,6 +71,7 @@ std::vector<Trainer::Arrays> Trainer::CollectArrays() const {
 
 void Trainer::UseStore(const std::vector<Arrays>& arrays) {
   if (has_store_) return;
+  optimizer_->CheckUpdatesOneByOne("Trainer::Step");
   const std::shared_ptr<KVStore>& store = options_.kvstore;
   store->set_updater(
       [optimizer = optimizer_](const KVKey& key, const NDArray& received, const NDArray& stored) {
@@ -94,11 +95,12 @@ void Trainer::Step(index_t batch_size) {
     options_.kvstore = KVStore::Create("local");
   }
   if (options_.kvstore != nullptr) UseStore(arrays);
+  std::vector<ParameterUpdate> updates;  // without a store
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (arrays[i].gradients.empty()) continue;
     const int key = static_cast<int>(i);
     if (options_.kvstore == nullptr) {
-      optimizer_->Update(key, arrays[i].weights[0], arrays[i].gradients[0]);
+      updates.push_back({key, arrays[i].weights[0], arrays[i].gradients[0]});
     } else {
       // What the next step needs first is sent first.
       options_.kvstore->Push(key, arrays[i].gradients, -key);
@@ -106,6 +108,7 @@ void Trainer::Step(index_t batch_size) {
     }
     for (const NDArray& weight : arrays[i].weights) autograd::SetGradientFresh(weight, false);
   }
+  optimizer_->UpdateAll(updates);
 }
 
 }  // namespace tessera::nn

@@ -46,7 +46,8 @@ class Trainer {
   /// which the loss is the sum. An optimizer that had a rescale_grad keeps that instead. Returns at
   /// once. Throws Error(kInvalidArgument) for a batch_size below 1, and Error(kFailedPrecondition)
   /// that names a parameter without values, with other devices than the others, or with a gradient
-  /// that is not new; nothing is then updated.
+  /// that is not new; nothing is then updated. With a store, also throws what
+  /// Optimizer::CheckUpdatesOneByOne throws.
   void Step(index_t batch_size);
 
   /// Returns the optimizer.

@@ -215,6 +215,13 @@ void Optimizer::UpdateAll(std::span<const ParameterUpdate> updates) {
   if (!wanted.empty()) TakeSteps(wanted, factor);
 }
 
+void Optimizer::CheckUpdatesOneByOne(std::string_view what) const {
+  const bool clips = options_.clip_global_norm >= 0;
+  if (!clips && options_.loss_scaler == nullptr) return;
+  throw Unimplemented(what, ": the optimizer has ", clips ? "clip_global_norm" : "a loss_scaler",
+                      ", which needs all gradients of a step, expected none with a store");
+}
+
 std::vector<ParameterUpdate> Optimizer::Accumulate(const std::vector<ParameterUpdate>& updates,
                                                    double factor) {
   std::vector<ParameterUpdate> sums, complete;
