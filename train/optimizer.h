@@ -63,7 +63,9 @@ struct ParameterUpdate {
 /// Updates weights by their gradients, and keeps the state that each weight needs.
 ///
 /// A parameter has an index, and a name once SetParameterNames has been called. Updates return at
-/// once, unless a LossScaler waits for the gradients. Threads: one thread at a time calls an
+/// once, unless a LossScaler waits for the gradients or TESSERA_CHECK_FINITE is on: each update
+/// then waits for its weights, and throws the error of the computation that met NaN or infinity,
+/// which names the operator, with the number of the update. Threads: one thread at a time calls an
 /// optimizer.
 class Optimizer : public Stateful {
  public:
@@ -155,6 +157,7 @@ class Optimizer : public Stateful {
                                           double factor);
   StepRates NextRates(int index, double factor);
   void TakeSteps(const std::vector<ParameterUpdate>& updates, double factor);
+  void AwaitSteps(const std::vector<ParameterUpdate>& updates) const;
   Parameter& At(int index) { return parameters_[static_cast<size_t>(index)]; }
 
   OptimizerOptions options_;

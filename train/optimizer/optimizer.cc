@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/call/finite_check.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ops/optimizer/update.h"
 #include "tessera/train/name_pattern.h"
@@ -212,7 +213,17 @@ void Optimizer::UpdateAll(std::span<const ParameterUpdate> updates) {
     wanted = Accumulate(wanted, factor);
     factor = 1.0 / options_.accumulate_steps;
   }
-  if (!wanted.empty()) TakeSteps(wanted, factor);
+  if (wanted.empty()) return;
+  TakeSteps(wanted, factor);
+  if (ndarray_internal::ChecksFinite()) AwaitSteps(wanted);
+}
+
+void Optimizer::AwaitSteps(const std::vector<ParameterUpdate>& updates) const {
+  try {
+    for (const ParameterUpdate& update : updates) update.weight.WaitToRead();
+  } catch (const Error& error) {
+    throw error.WithMessage("update " + std::to_string(num_update_) + ": " + error.what());
+  }
 }
 
 void Optimizer::CheckUpdatesOneByOne(std::string_view what) const {

@@ -5,10 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
+#include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/call/finite_check.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 
 namespace tessera::train_internal {
@@ -46,6 +49,7 @@ struct StepPlan::Group {
   Device device;
   bool master = false;
   std::vector<size_t> positions;  // in the plan's updates
+  std::vector<int> indices;       // of the parameters
   std::vector<NDArray> weights;
   std::vector<NDArray> grads;
   std::vector<std::vector<NDArray>> states;
@@ -71,7 +75,26 @@ struct StepPlan::Group {
     }
     RunOnDevice(device, [&](void* stream) {
       rule->Run(device.type, rates, arguments, master, {.is_train = true, .stream = stream});
+      if (ndarray_internal::ChecksFinite()) Check(stream);
     });
+  }
+
+  /// Throws Error(kOutOfRange) that names the optimizer and the parameter, if a step has left a
+  /// weight or a state that is not finite.
+  void Check(void* stream) const {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      std::vector<ndarray_internal::NamedBlob> written = {{"weight", weights[i].data()}};
+      for (size_t k = 0; k < states[i].size(); ++k) {
+        written.push_back({"state " + std::to_string(k), states[i][k].data()});
+      }
+      const ndarray_internal::NamedBlob grad = {"gradient", grads[i].data()};
+      try {
+        ndarray_internal::CheckFinite({&grad, 1}, written, stream);
+      } catch (const Error& error) {
+        throw error.WithMessage(std::string(rule->name()) + " of parameter " +
+                                std::to_string(indices[i]) + ": " + error.what());
+      }
+    }
   }
 };
 
@@ -100,6 +123,7 @@ StepPlan::StepPlan(std::shared_ptr<const Rule> rule, std::span<const ParameterUp
       groups_.push_back(group);
     }
     group->positions.push_back(i);
+    group->indices.push_back(update.index);
     group->weights.push_back(update.weight);
     group->grads.push_back(update.grad);
     group->states.push_back(states[i]);
