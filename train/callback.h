@@ -17,9 +17,10 @@ class Module;
 /// The argument of Module::Fit's callback after each batch is enqueued. The batch may not be
 /// computed yet.
 struct BatchEndParam {
-  int epoch;           ///< counted from 0
-  int64_t nbatch;      ///< batches of this epoch so far, including this one
-  EvalMetric& metric;  ///< Get waits for the batches so far
+  int epoch;               ///< counted from 0
+  int64_t nbatch;          ///< batches of this epoch so far, including this one
+  EvalMetric& metric;      ///< Get waits for the batches so far
+  int64_t num_update = 0;  ///< updates that the optimizer has made
 };
 
 /// The argument of Module::Fit's callback after each epoch.

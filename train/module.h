@@ -6,15 +6,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/device.h"
 #include "tessera/io/data_iter.h"
 #include "tessera/kvstore/kvstore.h"
+#include "tessera/ndarray/state.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 #include "tessera/train/callback.h"
 #include "tessera/train/checkpoint.h"
+#include "tessera/train/checkpoint_folder.h"
 #include "tessera/train/initializer.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/optimizers.h"
@@ -33,9 +36,10 @@ struct ModuleOptions {
 
 /// Options of Module::Fit.
 struct FitOptions {
-  /// Epochs are numbered from begin_epoch to num_epoch - 1. Begin with 7 to continue after a
-  /// checkpoint of epoch 7, with an optimizer whose begin_num_update is 7 times the number of
-  /// batches. Momentum and the order of a shuffling iterator begin anew.
+  /// Epochs are numbered from begin_epoch to num_epoch - 1. Begin with 7 to continue after files of
+  /// Module::SaveCheckpoint of epoch 7, with an optimizer whose begin_num_update is 7 times the
+  /// number of batches. Momentum and the order of a shuffling iterator then begin anew: `resume`
+  /// continues them too.
   int num_epoch = 1;
   int begin_epoch = 0;
   /// If set, measured after each epoch. Its batches may have another size than those of training.
@@ -52,6 +56,23 @@ struct FitOptions {
   std::shared_ptr<KVStore> kvstore = nullptr;
   std::vector<BatchEndCallback> batch_end = {};  ///< called after each batch
   std::vector<EpochEndCallback> epoch_end = {};  ///< called after each epoch
+  /// Receives the whole training after each epoch, when it is stopped, and after every
+  /// checkpoint_batches batches of an epoch unless that is 0; null: nothing is saved.
+  CheckpointFolder* checkpoints = nullptr;
+  int64_t checkpoint_batches = 0;
+  /// Continues from the last of the checkpoints, if there is one, bit for bit like a training that
+  /// was never stopped: parameters, optimizer, data, metrics and random numbers. Network, data and
+  /// options are those of the training that was saved, except num_epoch. EpochEndParam::seconds
+  /// counts from here.
+  bool resume = false;
+  /// Parts by name that checkpoints also hold, such as callbacks with a state. They outlive Fit.
+  std::vector<std::pair<std::string, Stateful*>> parts = {};
+};
+
+/// The end of Module::Fit.
+struct FitResult {
+  int num_epoch = 0;     ///< the epochs done, with those of a training that Fit continued
+  bool stopped = false;  ///< whether StopSignals or Module::StopFit ended it
 };
 
 /// A network with its parameters, an optimizer and the arrays for one batch size: training,
@@ -125,10 +146,16 @@ class Module {
   void UpdateMetric(EvalMetric* metric, const DataBatch& batch) const;
 
   /// Trains for options.num_epoch epochs. Calls Bind, InitParams and InitOptimizer first unless
-  /// they have been called. Waits for the computations only at the end of each epoch. Throws
-  /// Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and what these
-  /// functions, the iterators, the callbacks and the computations throw.
-  void Fit(DataIter* train_data, const FitOptions& options);
+  /// they have been called. Waits for the computations only at the end of each epoch and to save.
+  /// While a StopSignals lives, a signal ends it after the step that runs. Throws
+  /// Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and for a checkpoint
+  /// of another network; Error(kFailedPrecondition) if there are checkpoints and not
+  /// options.resume; and what these functions, the iterators, the callbacks, the computations and
+  /// CheckpointFolder throw.
+  FitResult Fit(DataIter* train_data, const FitOptions& options);
+  /// Lets Fit return after the callbacks of the current epoch, or after the current batch if a
+  /// batch's callback calls it. Fit with options.resume then does not continue the training.
+  void StopFit() { stops_fit_ = true; }
 
   /// Measures a data set, from its beginning, without training. Its batches may have another size
   /// than those that the module is bound for: arrays for them are then allocated once and kept
@@ -147,6 +174,8 @@ class Module {
   bool params_initialized() const { return params_initialized_; }
   bool optimizer_initialized() const { return optimizer_ != nullptr; }
 
+  /// Returns the optimizer, or null before InitOptimizer.
+  const std::shared_ptr<Optimizer>& optimizer() const { return optimizer_; }
   /// Returns the network.
   const Symbol& symbol() const { return symbol_; }
   /// Returns the bound executor. Throws Error(kFailedPrecondition) before Bind.
@@ -172,6 +201,8 @@ class Module {
     NDArray grad;
   };
 
+  struct Training;
+
   Module(const Module& trained, const DataIter& data);
   bool Fits(const DataIter& data) const;
   Module* EvaluatorOf(const DataIter& data);
@@ -186,7 +217,10 @@ class Module {
                   const char* kind) const;
   void LoadBatch(const DataBatch& batch, bool with_labels);
   bool IsInput(const std::string& name) const;
-  void TrainEpoch(DataIter* data, const FitOptions& options, EpochEndParam* param);
+  void Resume(const FitOptions& options, Training* training);
+  void SaveTraining(const FitOptions& options, const Training& training) const;
+  void BeginFit(DataIter* data, const FitOptions& options, Training* training);
+  bool TrainEpoch(DataIter* data, const FitOptions& options, Training* training);
 
   Symbol symbol_;
   ModuleOptions options_;
@@ -202,6 +236,7 @@ class Module {
   std::map<std::string, NDArray> auxs_;
   std::unique_ptr<Module> evaluator_;  // shares the parameters; for Score with other batches
 
+  bool stops_fit_ = false;
   bool params_initialized_ = false;
   std::optional<ModelParameters> loaded_;  // to be set by Bind
   std::string loaded_from_;                // the file, for errors
