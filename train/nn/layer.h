@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,6 +113,12 @@ class Layer {
   /// is then changed. Throws what LoadNDArrays and LoadSafetensors throw.
   void LoadParameters(const std::string& path, const LoadOptions& options = {});
 
+  /// Returns copies of all parameters in host memory by the names of Parameters(), made
+  /// asynchronously, for a checkpoint. Throws Error(kFailedPrecondition) as SaveParameters does.
+  std::map<std::string, NDArray> GetParams() const;
+  /// Sets the parameters to such arrays. Errors are those of LoadParameters without those of files.
+  void SetParams(const std::map<std::string, NDArray>& arrays, const LoadOptions& options = {});
+
  protected:
   Layer();
 
@@ -143,6 +150,8 @@ class Layer {
 
   void Register(std::string name, std::shared_ptr<Layer> layer);
   void RequireNewName(const std::string& name) const;
+  void SetAll(const std::string& source, const std::map<std::string, NDArray>& arrays,
+              const LoadOptions& options);
   void AppendParameters(const std::string& prefix, std::vector<NamedParameter>* all) const;
 
   std::vector<NamedParameter> parameters_;

@@ -53,7 +53,24 @@ void Layer::SaveParameters(const std::string& path) const {
 }
 
 void Layer::LoadParameters(const std::string& path, const LoadOptions& options) {
-  const std::map<std::string, NDArray> arrays = ReadFile(path);
+  SetAll(path, ReadFile(path), options);
+}
+
+std::map<std::string, NDArray> Layer::GetParams() const {
+  std::map<std::string, NDArray> arrays;
+  for (const NamedParameter& named : Parameters()) {
+    arrays.emplace(named.name, named.parameter.Data().Copy(Device::Cpu()));
+  }
+  return arrays;
+}
+
+void Layer::SetParams(const std::map<std::string, NDArray>& arrays, const LoadOptions& options) {
+  SetAll("Layer::SetParams", arrays, options);
+}
+
+/// Sets the parameters. `source` begins the errors.
+void Layer::SetAll(const std::string& source, const std::map<std::string, NDArray>& arrays,
+                   const LoadOptions& options) {
   std::vector<std::string> in_file;
   for (const auto& [name, array] : arrays) in_file.push_back(name);
   const std::vector<NamedParameter> parameters = Parameters();
@@ -63,17 +80,16 @@ void Layer::LoadParameters(const std::string& path, const LoadOptions& options) 
     known.push_back(named.name);
     const auto found = arrays.find(named.name);
     if (found != arrays.end()) {
-      named.parameter.CheckData(path + ": parameter " + Excerpt(named.name), found->second);
+      named.parameter.CheckData(source + ": parameter " + Excerpt(named.name), found->second);
       extra.erase(named.name);
     } else if (!options.allow_missing && !HasOtherName(parameters, named, arrays)) {
-      throw InvalidArgument(path, ": there is no parameter ", Excerpt(named.name),
-                            NearestHint(named.name, in_file),
-                            "; the file has: ", ListNames(in_file));
+      throw InvalidArgument(source, ": there is no parameter ", Excerpt(named.name),
+                            NearestHint(named.name, in_file), "; there are: ", ListNames(in_file));
     }
   }
   if (!extra.empty() && !options.ignore_extra) {
     const std::string& name = extra.begin()->first;
-    throw InvalidArgument(path, ": the network has no parameter ", Excerpt(name),
+    throw InvalidArgument(source, ": the network has no parameter ", Excerpt(name),
                           NearestHint(name, known), "; it has: ", ListNames(known));
   }
   for (const NamedParameter& named : parameters) {
