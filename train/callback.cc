@@ -51,4 +51,16 @@ EpochEndCallback DoCheckpoint(std::string prefix, int period) {
   };
 }
 
+BatchEndCallback ValidateEvery(
+    int64_t batches, Module* module, DataIter* data, EvalMetric metric,
+    std::function<void(const BatchEndParam&, const std::vector<NamedValue>&)> report) {
+  if (batches < 1) {
+    throw InvalidArgument("ValidateEvery: batches ", batches, ", expected at least 1");
+  }
+  return [batches, module, data, metric = std::move(metric),
+          report = std::move(report)](const BatchEndParam& param) {
+    if (param.nbatch % batches == 0) report(param, module->Score(data, metric));
+  };
+}
+
 }  // namespace tessera

@@ -12,6 +12,7 @@
 
 namespace tessera {
 
+class DataIter;
 class Module;
 
 /// The argument of Module::Fit's callback after each batch is enqueued. The batch may not be
@@ -62,6 +63,14 @@ class Speedometer {
 /// epochs done. An exception of Module::SaveCheckpoint ends the training. Throws
 /// Error(kInvalidArgument) unless period >= 1.
 EpochEndCallback DoCheckpoint(std::string prefix, int period = 1);
+
+/// Returns a callback that measures `data` after every `batches` batches of an epoch, without
+/// waiting for its end as FitOptions::eval_data does, and gives the values to `report`. The module
+/// is the one that calls, and outlives the callback like the data. Throws Error(kInvalidArgument)
+/// unless batches >= 1.
+BatchEndCallback ValidateEvery(
+    int64_t batches, Module* module, DataIter* data, EvalMetric metric,
+    std::function<void(const BatchEndParam&, const std::vector<NamedValue>&)> report);
 
 }  // namespace tessera
 
