@@ -172,17 +172,4 @@ FitResult Module::Fit(DataIter* train_data, const FitOptions& options) {
   return {.num_epoch = place.epoch, .stopped = place.epoch < options.num_epoch};
 }
 
-std::vector<NamedValue> Module::Score(DataIter* data, EvalMetric metric) {
-  RequireParams("Score");
-  Module* const module = EvaluatorOf(*data);
-  metric.Reset();
-  data->BeforeFirst();
-  while (data->Next()) {
-    const DataBatch& batch = data->GetBatch();
-    module->Forward(batch, /*is_train=*/false);
-    module->UpdateMetric(&metric, batch);
-  }
-  return metric.Get();
-}
-
 }  // namespace tessera

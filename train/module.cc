@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 
@@ -77,10 +78,21 @@ std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<st
   return factors;
 }
 
+/// Returns one of several equal parts of each array's rows.
+std::vector<NDArray> RowsOf(const std::vector<NDArray>& arrays, index_t part, index_t parts) {
+  std::vector<NDArray> rows;
+  for (const NDArray& array : arrays) {
+    const index_t count = array.shape()[0] / parts;
+    rows.push_back(array.Slice(part * count, (part + 1) * count));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Module::Module(Symbol symbol, ModuleOptions options)
     : symbol_(std::move(symbol)), options_(std::move(options)) {
+  if (!options_.devices.empty()) options_.device = options_.devices[0];
   const std::vector<std::string> arguments = symbol_.ListArguments();
   const std::set<std::string> known = SetOf(arguments);
   for (const std::vector<std::string>* names :
@@ -181,6 +193,7 @@ void Module::Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDes
   auxs_ = executor->aux_dict();
   executor_ = std::move(executor);
   batch_size_ = data[0].shape[0];
+  outputs_.clear();
 }
 
 /// Returns whether the argument is data or a label, which are not trained.
@@ -189,9 +202,41 @@ bool Module::IsInput(const std::string& name) const {
   return std::find(inputs.begin(), inputs.end(), name) != inputs.end();
 }
 
+/// Returns the descriptions of the part of a batch that a device computes.
+std::vector<DataDesc> Module::PartOf(const std::vector<DataDesc>& descriptions) const {
+  std::vector<DataDesc> own = descriptions;
+  const auto parts = static_cast<index_t>(options_.devices.size());
+  if (parts < 2) return own;
+  for (DataDesc& description : own) {
+    TShape& shape = description.shape;
+    if (shape.ndim() < 1 || shape[0] % parts != 0) {
+      throw InvalidArgument("Module::Bind: ", Excerpt(description.name), " has shape ", shape,
+                            ", expected a first extent of which ", parts,
+                            " devices get equal parts");
+    }
+    shape[0] /= parts;
+  }
+  return own;
+}
+
+/// Returns modules for all devices but the first, bound for their parts of batches.
+std::vector<std::unique_ptr<Module>> Module::MakeReplicas(const std::vector<DataDesc>& data,
+                                                          const std::vector<DataDesc>& label,
+                                                          bool for_training) const {
+  std::vector<std::unique_ptr<Module>> replicas;
+  for (size_t i = 1; i < options_.devices.size(); ++i) {
+    ModuleOptions options = options_;
+    options.devices = {options_.devices[i]};
+    replicas.push_back(std::make_unique<Module>(symbol_, std::move(options)));
+    replicas.back()->Bind(data, label, for_training);
+  }
+  return replicas;
+}
+
 void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
                   bool for_training) {
-  SimpleBindOptions bind = InputsOf(data, label);
+  const std::vector<DataDesc> own_data = PartOf(data), own_label = PartOf(label);
+  SimpleBindOptions bind = InputsOf(own_data, own_label);
   bind.grad_req = for_training ? kWriteTo : kNullOp;
   bind.no_gradient = options_.fixed_param_names;
   for (const std::string& name : symbol_.ListArguments()) {
@@ -213,8 +258,12 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
     CheckParams(source, "auxiliary state", executor->aux_dict(), values->aux);
   }
 
+  std::vector<std::unique_ptr<Module>> replicas = MakeReplicas(own_data, own_label, for_training);
+
   // The rest cannot fail.
   Adopt(std::move(executor), data, label);
+  replicas_ = std::move(replicas);
+  sums_ = nullptr;
   evaluator_ = nullptr;
   for_training_ = for_training;
   optimizer_ = nullptr;
@@ -224,10 +273,33 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
   if (values) SetParams(*values);
 }
 
+void Module::Reshape(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label) {
+  RequireBound("Reshape");
+  const std::vector<DataDesc> own_data = PartOf(data), own_label = PartOf(label);
+  const SimpleBindOptions inputs = InputsOf(own_data, own_label);
+  std::unique_ptr<Executor> executor = executor_->Reshape(
+      {.shapes = inputs.shapes, .partial_shaping = true, .allow_up_sizing = true});
+  const std::map<std::string, NDArray> bound = executor->arg_dict();
+  for (const auto& [name, array] : args_) {
+    if (bound.at(name).shape() == array.shape()) continue;
+    throw InvalidArgument("Module::Reshape: parameter ", Excerpt(name), " would have shape ",
+                          bound.at(name).shape(), ", expected ", array.shape(), " as before");
+  }
+  for (const auto& [name, dtype] : inputs.types) {
+    if (bound.at(name).dtype() == dtype) continue;
+    throw InvalidArgument("Module::Reshape: ", Excerpt(name), " has type ", dtype, ", expected ",
+                          bound.at(name).dtype(), " as before");
+  }
+  for (const auto& replica : replicas_) replica->Reshape(own_data, own_label);
+  Adopt(std::move(executor), data, label);
+  evaluator_ = nullptr;
+}
+
 /// Binds the network for the iterator's batches, without gradients, to the parameters of another
 /// module.
 Module::Module(const Module& trained, const DataIter& data)
     : symbol_(trained.symbol_), options_(trained.options_), param_names_(trained.param_names_) {
+  options_.devices.clear();
   const SimpleBindOptions inputs = InputsOf(data.ProvideData(), data.ProvideLabel());
   const std::vector<std::string> names = symbol_.ListArguments();
   const InferredShapes shapes = symbol_.InferShape(inputs.shapes);
@@ -278,7 +350,7 @@ void Module::InitParams(const Initializer& initializer, uint64_t seed, bool forc
     for (const auto& [name, array] : *arrays) initializer.Initialize(name, seed, array);
   }
   params_initialized_ = true;
-  PushParamsToStore();
+  SpreadParams();
 }
 
 ModelParameters Module::GetParams() const {
@@ -293,11 +365,16 @@ void Module::SetParams(const ModelParameters& parameters) {
   for (const auto& [name, array] : args_) CopyFromTo(parameters.arg.at(name), array);
   for (const auto& [name, array] : auxs_) CopyFromTo(parameters.aux.at(name), array);
   params_initialized_ = true;
-  PushParamsToStore();
+  SpreadParams();
 }
 
-/// Replaces the values in the store by the current parameters.
-void Module::PushParamsToStore() {
+/// Replaces the values on the other devices and in the store by the current parameters.
+void Module::SpreadParams() {
+  for (const auto& replica : replicas_) {
+    for (const auto& [name, array] : args_) CopyFromTo(array, replica->args_.at(name));
+    for (const auto& [name, array] : auxs_) CopyFromTo(array, replica->auxs_.at(name));
+    replica->params_initialized_ = true;
+  }
   if (kvstore_ == nullptr) return;
   store_update_->replaces = true;
   try {
@@ -347,7 +424,7 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
   }
   optimizer_ = std::move(optimizer);
   kvstore_ = std::move(kvstore);
-  if (!is_new_store) PushParamsToStore();
+  if (!is_new_store) SpreadParams();
 }
 
 void Module::CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
@@ -380,13 +457,53 @@ void Module::Forward(const DataBatch& batch, bool is_train) {
   const bool with_labels = is_train || batch.label.size() == label_.size();
   CheckBatch(batch.data, data_, "data");
   if (with_labels) CheckBatch(batch.label, label_, "label");
-  LoadBatch(batch, with_labels);
-  executor_->Forward(is_train);
+  const index_t parts = num_parts();
+  if (parts == 1) {
+    LoadBatch(batch, with_labels);
+    executor_->Forward(is_train);
+    return;
+  }
+  for (index_t part = 0; part < parts; ++part) {
+    Module& device = part == 0 ? *this : *replicas_[static_cast<size_t>(part - 1)];
+    DataBatch rows;
+    rows.data = RowsOf(batch.data, part, parts);
+    if (with_labels) rows.label = RowsOf(batch.label, part, parts);
+    device.LoadBatch(rows, with_labels);
+    device.executor_->Forward(is_train);
+  }
+  GatherOutputs();
+}
+
+/// Copies the outputs of all devices behind each other.
+void Module::GatherOutputs() {
+  const index_t parts = num_parts();
+  const std::vector<NDArray>& own = executor_->outputs();
+  if (outputs_.empty()) {
+    for (const NDArray& output : own) {
+      TShape shape = output.shape();
+      if (shape.ndim() < 1) {
+        throw InvalidArgument("Module::Forward: an output has no rows, expected one for each ",
+                              "example of a batch that several devices share");
+      }
+      shape[0] *= parts;
+      outputs_.emplace_back(shape, output.device(), output.dtype());
+    }
+  }
+  for (index_t part = 0; part < parts; ++part) {
+    const std::vector<NDArray> rows = RowsOf(outputs_, part, parts);
+    const std::vector<NDArray>& from =
+        part == 0 ? own : replicas_[static_cast<size_t>(part - 1)]->executor_->outputs();
+    for (size_t i = 0; i < rows.size(); ++i) CopyFromTo(from[i], rows[i]);
+  }
 }
 
 void Module::Backward(const std::vector<NDArray>& head_grads) {
   RequireParams("Backward");
-  executor_->Backward(head_grads);
+  const index_t parts = num_parts();
+  executor_->Backward(parts == 1 ? head_grads : RowsOf(head_grads, 0, parts));
+  for (index_t part = 1; part < parts; ++part) {
+    replicas_[static_cast<size_t>(part - 1)]->executor_->Backward(RowsOf(head_grads, part, parts));
+  }
 }
 
 void Module::Update() {
@@ -394,23 +511,59 @@ void Module::Update() {
     throw FailedPrecondition(
         "Module::Update: no optimizer, expected a call of InitOptimizer before");
   }
+  if (!replicas_.empty() && sums_ == nullptr) {
+    sums_ = KVStore::Create("local");
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      sums_->Init(static_cast<int>(i), trained_[i].grad);
+    }
+    for (const auto& [name, array] : auxs_) sums_->Init(name, array);
+  }
   std::vector<ParameterUpdate> updates;
   for (size_t i = 0; i < trained_.size(); ++i) {
-    const Trained& parameter = trained_[i];
     const int key = static_cast<int>(i);
-    if (kvstore_ == nullptr) {
-      updates.push_back({key, parameter.weight, parameter.grad});
-    } else {
-      kvstore_->Push(key, parameter.grad, -key);
-      kvstore_->Pull(key, parameter.weight, -key);
+    std::vector<NDArray> weights = {trained_[i].weight}, grads = {trained_[i].grad};
+    for (const auto& replica : replicas_) {
+      weights.push_back(replica->trained_[i].weight);
+      grads.push_back(replica->trained_[i].grad);
     }
+    if (kvstore_ != nullptr) {
+      kvstore_->Push(key, grads, -key);
+      kvstore_->Pull(key, weights, -key);
+      continue;
+    }
+    if (!replicas_.empty()) {
+      sums_->Push(key, grads, -key);
+      sums_->Pull(key, grads[0], -key);
+    }
+    updates.push_back({key, weights[0], grads[0]});
   }
   optimizer_->UpdateAll(updates);
+  if (replicas_.empty()) return;
+  for (const ParameterUpdate& update : updates) {
+    for (const auto& replica : replicas_) {
+      CopyFromTo(update.weight, replica->trained_[static_cast<size_t>(update.index)].weight);
+    }
+  }
+  AverageAuxStates();
+}
+
+/// Sets the auxiliary states on all devices to their mean.
+void Module::AverageAuxStates() {
+  for (const auto& [name, array] : auxs_) {
+    if (!IsReal(array.dtype())) continue;
+    std::vector<NDArray> states = {array};
+    for (const auto& replica : replicas_) states.push_back(replica->auxs_.at(name));
+    sums_->Push(name, states);
+    NDArray mean = array;
+    sums_->Pull(name, mean);
+    mean *= 1.0 / static_cast<double>(num_parts());
+    for (size_t i = 1; i < states.size(); ++i) CopyFromTo(mean, states[i]);
+  }
 }
 
 const std::vector<NDArray>& Module::GetOutputs() const {
   RequireBound("GetOutputs");
-  return executor_->outputs();
+  return outputs_.empty() ? executor_->outputs() : outputs_;
 }
 
 void Module::UpdateMetric(EvalMetric* metric, const DataBatch& batch) const {

@@ -32,6 +32,10 @@ struct ModuleOptions {
   /// Parameters that training does not change.
   std::vector<std::string> fixed_param_names = {};
   Device device = Device::Cpu();  ///< the device that computes
+  /// In place of `device`: several devices, each of which computes an equal part of every batch.
+  /// Their gradients are added, in their order, and their auxiliary states are averaged after each
+  /// update, so that parameters stay equal.
+  std::vector<Device> devices = {};
 };
 
 /// Options of Module::Fit.
@@ -107,6 +111,12 @@ class Module {
   void Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
             bool for_training = true);
 
+  /// Changes the shapes of the batches, and keeps parameters, optimizer and store. Memory is shared
+  /// with the shapes before. An optimizer without a rescale_grad of its own keeps that of the batch
+  /// size at InitOptimizer. Throws Error(kInvalidArgument) that names the array or argument that
+  /// does not fit, or the parameter that would have another shape; nothing is then changed.
+  void Reshape(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label);
+
   /// Sets the first values of all parameters. Does nothing if they have values and `force` is
   /// false.
   void InitParams(const Initializer& initializer, uint64_t seed = 0, bool force = false);
@@ -140,7 +150,8 @@ class Module {
   /// Updates the parameters by their gradients.
   void Update();
 
-  /// Returns the results of the last Forward, as Executor::outputs does.
+  /// Returns the results of the last Forward, as Executor::outputs does. Those of several devices
+  /// are joined on the first one.
   const std::vector<NDArray>& GetOutputs() const;
   /// Adds the outputs to a metric, with the batch's labels and without its padding.
   void UpdateMetric(EvalMetric* metric, const DataBatch& batch) const;
@@ -163,6 +174,12 @@ class Module {
   /// EvalMetric::Update and EvalMetric::Get throw.
   std::vector<NamedValue> Score(DataIter* data, EvalMetric metric);
 
+  /// Returns the outputs for a data set, from its beginning, one array in host memory for each
+  /// output, with a row for each example and none for padding. Batches may have another size, as in
+  /// Score. Throws what Bind and Forward throw, and Error(kInvalidArgument) for an output whose
+  /// first extent is not the batch's.
+  std::vector<NDArray> Predict(DataIter* data);
+
   /// Save and load a checkpoint's files. LoadParams changes nothing unless the whole file fits.
   /// They throw what the functions of these names in checkpoint.h throw, and LoadParams also what
   /// SetParams throws.
@@ -178,7 +195,8 @@ class Module {
   const std::shared_ptr<Optimizer>& optimizer() const { return optimizer_; }
   /// Returns the network.
   const Symbol& symbol() const { return symbol_; }
-  /// Returns the bound executor. Throws Error(kFailedPrecondition) before Bind.
+  /// Returns the bound executor, that of the first device. Throws Error(kFailedPrecondition) before
+  /// Bind.
   const Executor& executor() const;
   /// Returns the number of examples in a batch, or 0 before Bind.
   index_t batch_size() const { return batch_size_; }
@@ -210,7 +228,14 @@ class Module {
                              const std::vector<DataDesc>& label) const;
   void Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDesc>& data,
              const std::vector<DataDesc>& label);
-  void PushParamsToStore();
+  std::vector<DataDesc> PartOf(const std::vector<DataDesc>& descriptions) const;
+  index_t num_parts() const { return static_cast<index_t>(replicas_.size()) + 1; }
+  std::vector<std::unique_ptr<Module>> MakeReplicas(const std::vector<DataDesc>& data,
+                                                    const std::vector<DataDesc>& label,
+                                                    bool for_training) const;
+  void GatherOutputs();
+  void AverageAuxStates();
+  void SpreadParams();
   void RequireBound(const char* operation) const;
   void RequireParams(const char* operation) const;
   void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
@@ -234,6 +259,10 @@ class Module {
   std::vector<Trained> trained_;
   std::map<std::string, NDArray> args_;  // parameters only
   std::map<std::string, NDArray> auxs_;
+  // Of several devices: the modules of all but the first, what adds their arrays, and the outputs.
+  std::vector<std::unique_ptr<Module>> replicas_;
+  std::unique_ptr<KVStore> sums_;
+  std::vector<NDArray> outputs_;
   std::unique_ptr<Module> evaluator_;  // shares the parameters; for Score with other batches
 
   bool stops_fit_ = false;
