@@ -29,7 +29,10 @@
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 #include "tessera/tensor/tensor.h"
+#include "tessera/train/checkpoint_folder.h"
 #include "tessera/train/module.h"
+#include "tessera/train/progress_bar.h"
+#include "tessera/train/training_log.h"
 
 namespace tessera {
 namespace {
@@ -210,6 +213,53 @@ TEST_F(LocaleTest, ProgressLines) {
   speedometer({.epoch = 1234, .nbatch = 1000, .metric = metric});
   EXPECT_THAT(log.str(),
               MatchesRegex("epoch 1234 batch 1000 examples/s [0-9]+ accuracy 0\\.625\n"));
+}
+
+TEST_F(LocaleTest, EpochsInLinesAndTables) {
+  Module module(Network("1"));
+  module.Bind({{"data", {4, 1}}}, {{"softmax_label", {4}}});
+  module.InitParams(Zero());
+  module.InitOptimizer(std::make_shared<Sgd>());
+  const EpochEndParam param = {.epoch = 1233,
+                               .samples = 123456,
+                               .seconds = 61.728,
+                               .training = {{"accuracy", 0.625}},
+                               .validation = {{"loss", 1234.5}},
+                               .module = module};
+  std::ostringstream log;
+  ProgressBar bar({.num_epoch = 1235, .out = &log});
+  bar(param);
+  EXPECT_EQ(log.str(),
+            "epoch 1234/1235  accuracy 0.625  validation loss 1234.5  2000 examples/s  "
+            "1:02 left\n");
+  const std::string path = testing::TempDir() + "/locale.csv";
+  std::filesystem::remove(path);
+  CsvLog table(path);
+  table(param);
+  std::ifstream file(path);
+  std::string header, row;
+  std::getline(file, header);
+  std::getline(file, row);
+  EXPECT_EQ(row, "1233,0,123456,61.728,0.625,1234.5");
+}
+
+TEST_F(LocaleTest, CheckpointsOfTrainings) {
+  const std::string path = testing::TempDir() + "/locale_checkpoints";
+  std::filesystem::remove_all(path);
+  CheckpointFolder folder(path);
+  TrainingSnapshot snapshot;
+  snapshot.state.integers["count"] = {1234567};
+  snapshot.state.numbers["sum"] = {1234.5};
+  folder.Save(1234567, snapshot);
+  EXPECT_THAT(folder.Steps(), ElementsAre(1234567));
+  const TrainingState state = folder.Load(1234567).state;
+  EXPECT_EQ(state.Integer("count"), 1234567);
+  EXPECT_EQ(state.Number("sum"), 1234.5);
+  std::ifstream file(path + "/0001234567/manifest");
+  std::string line;
+  std::getline(file, line);
+  std::getline(file, line);
+  EXPECT_EQ(line, "step 1234567");
 }
 
 TEST_F(LocaleTest, StatisticsAndPlans) {
