@@ -194,6 +194,8 @@ void Module::Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDes
   executor_ = std::move(executor);
   batch_size_ = data[0].shape[0];
   outputs_.clear();
+  buckets_.clear();
+  bucket_ = nullptr;
 }
 
 /// Returns whether the argument is data or a label, which are not trained.
@@ -295,29 +297,84 @@ void Module::Reshape(const std::vector<DataDesc>& data, const std::vector<DataDe
   evaluator_ = nullptr;
 }
 
-/// Binds the network for the iterator's batches, without gradients, to the parameters of another
-/// module.
-Module::Module(const Module& trained, const DataIter& data)
-    : symbol_(trained.symbol_), options_(trained.options_), param_names_(trained.param_names_) {
+/// Binds a network for other batches to the parameters of another module, and to its gradients if
+/// it trains.
+Module::Module(const Module& owner, Symbol symbol, const std::vector<DataDesc>& data,
+               const std::vector<DataDesc>& label, bool for_training)
+    : symbol_(std::move(symbol)), options_(owner.options_), param_names_(owner.param_names_) {
   options_.devices.clear();
-  const SimpleBindOptions inputs = InputsOf(data.ProvideData(), data.ProvideLabel());
+  const SimpleBindOptions inputs = InputsOf(data, label);
   const std::vector<std::string> names = symbol_.ListArguments();
   const InferredShapes shapes = symbol_.InferShape(inputs.shapes);
   const InferredTypes types = symbol_.InferType(inputs.types);
+  const std::map<std::string, NDArray> grads = owner.executor_->grad_dict();
   BindArguments arrays;
   for (size_t i = 0; i < names.size(); ++i) {
     if (!IsInput(names[i])) {
-      arrays.arguments.push_back(trained.args_.at(names[i]));
+      const auto array = owner.args_.find(names[i]);
+      if (array == owner.args_.end()) {
+        throw InvalidArgument("Module: the network of a bucket has a parameter ", Excerpt(names[i]),
+                              ", expected only those of the module");
+      }
+      arrays.arguments.push_back(array->second);
+      const auto grad = grads.find(names[i]);
+      arrays.gradients.push_back(for_training && grad != grads.end() ? grad->second : NDArray());
       continue;
     }
     arrays.arguments.emplace_back(shapes.arguments[i], options_.device, types.arguments[i]);
     arrays.arguments.back() = 0.0f;  // a label may never be written
+    arrays.gradients.emplace_back();
+  }
+  // A gradient that this network does not compute would be that of an earlier batch.
+  for (const std::string& name : param_names_) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    throw InvalidArgument("Module: the network of a bucket has no parameter ", Excerpt(name),
+                          ", expected all of the module");
   }
   for (const std::string& name : symbol_.ListAuxiliaryStates()) {
-    arrays.aux_states.push_back(trained.auxs_.at(name));
+    const auto array = owner.auxs_.find(name);
+    if (array == owner.auxs_.end()) {
+      throw InvalidArgument("Module: the network of a bucket has an auxiliary state ",
+                            Excerpt(name), ", expected only those of the module");
+    }
+    arrays.aux_states.push_back(array->second);
   }
-  Adopt(tessera::Bind(symbol_, options_.device, arrays), data.ProvideData(), data.ProvideLabel());
+  if (for_training) {
+    arrays.shared_executor = owner.executor_.get();
+  } else {
+    arrays.gradients.clear();
+  }
+  Adopt(tessera::Bind(symbol_, options_.device, arrays), data, label);
+  for_training_ = for_training;
   params_initialized_ = true;
+}
+
+/// Returns the module that computes a batch of its bucket key, or null for this one.
+Module* Module::BucketOf(const DataBatch& batch) {
+  if (batch.bucket_key == 0) return nullptr;
+  const auto known = buckets_.find(batch.bucket_key);
+  if (known != buckets_.end()) return known->second.get();
+  if (!replicas_.empty()) {
+    throw Unimplemented("Module::Forward: a batch with bucket_key ", batch.bucket_key, " on ",
+                        num_parts(), " devices, expected one device");
+  }
+  const auto describe = [](const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
+                           const char* kind) {
+    if (arrays.size() != inputs.size()) {
+      throw InvalidArgument("Module::Forward: ", arrays.size(), " ", kind,
+                            " arrays in the first batch of a bucket, expected ", inputs.size());
+    }
+    std::vector<DataDesc> descriptions;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      descriptions.push_back({inputs[i].description.name, arrays[i].shape(), arrays[i].dtype()});
+    }
+    return descriptions;
+  };
+  const std::vector<DataDesc> data = describe(batch.data, data_, "data");
+  const std::vector<DataDesc> label = describe(batch.label, label_, "label");
+  Symbol symbol = options_.bucket_symbol ? options_.bucket_symbol(batch.bucket_key) : symbol_;
+  std::unique_ptr<Module> bucket(new Module(*this, std::move(symbol), data, label, for_training_));
+  return buckets_.emplace(batch.bucket_key, std::move(bucket)).first->second.get();
 }
 
 /// Returns whether the iterator's batches are those that the module is bound for.
@@ -338,7 +395,8 @@ bool Module::Fits(const DataIter& data) const {
 Module* Module::EvaluatorOf(const DataIter& data) {
   if (Fits(data)) return this;
   if (evaluator_ == nullptr || !evaluator_->Fits(data)) {
-    evaluator_.reset(new Module(*this, data));
+    evaluator_.reset(new Module(*this, symbol_, data.ProvideData(), data.ProvideLabel(),
+                                /*for_training=*/false));
   }
   return evaluator_.get();
 }
@@ -454,6 +512,12 @@ void Module::LoadBatch(const DataBatch& batch, bool with_labels) {
 
 void Module::Forward(const DataBatch& batch, bool is_train) {
   RequireParams("Forward");
+  bucket_ = BucketOf(batch);
+  (bucket_ != nullptr ? *bucket_ : *this).Compute(batch, is_train);
+}
+
+/// Computes a batch of the shapes that this module is bound for.
+void Module::Compute(const DataBatch& batch, bool is_train) {
   const bool with_labels = is_train || batch.label.size() == label_.size();
   CheckBatch(batch.data, data_, "data");
   if (with_labels) CheckBatch(batch.label, label_, "label");
@@ -499,6 +563,7 @@ void Module::GatherOutputs() {
 
 void Module::Backward(const std::vector<NDArray>& head_grads) {
   RequireParams("Backward");
+  if (bucket_ != nullptr) return bucket_->Backward(head_grads);
   const index_t parts = num_parts();
   executor_->Backward(parts == 1 ? head_grads : RowsOf(head_grads, 0, parts));
   for (index_t part = 1; part < parts; ++part) {
@@ -563,6 +628,7 @@ void Module::AverageAuxStates() {
 
 const std::vector<NDArray>& Module::GetOutputs() const {
   RequireBound("GetOutputs");
+  if (bucket_ != nullptr) return bucket_->GetOutputs();
   return outputs_.empty() ? executor_->outputs() : outputs_;
 }
 

@@ -2,6 +2,7 @@
 #define TESSERA_TRAIN_MODULE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,10 @@ struct ModuleOptions {
   /// Their gradients are added, in their order, and their auxiliary states are averaged after each
   /// update, so that parameters stay equal.
   std::vector<Device> devices = {};
+  /// Makes the network for batches with a DataBatch::bucket_key, once for each key: with the inputs
+  /// and the parameters of the module's. If it is null, that network computes them too. Arrays for
+  /// such batches have the shapes of the first one. For one device.
+  std::function<Symbol(index_t bucket_key)> bucket_symbol = nullptr;
 };
 
 /// Options of Module::Fit.
@@ -141,8 +146,10 @@ class Module {
                      std::shared_ptr<KVStore> kvstore = nullptr);
 
   /// Computes the outputs for a batch. Throws Error(kInvalidArgument) unless the arrays have the
-  /// shapes and types that the module was bound for. A batch needs no labels if `is_train` is
-  /// false.
+  /// shapes and types that the module was bound for, or those of the first batch of its bucket_key.
+  /// A batch needs no labels if `is_train` is false, unless it is the first of its bucket_key. For
+  /// that one, also throws what Bind throws, Error(kInvalidArgument) if the network has other
+  /// parameters, and Error(kUnimplemented) for several devices.
   void Forward(const DataBatch& batch, bool is_train);
   /// Computes the gradients, after Forward with is_train. Head gradients and errors are those of
   /// Executor::Backward.
@@ -221,7 +228,9 @@ class Module {
 
   struct Training;
 
-  Module(const Module& trained, const DataIter& data);
+  Module(const Module& owner, Symbol symbol, const std::vector<DataDesc>& data,
+         const std::vector<DataDesc>& label, bool for_training);
+  Module* BucketOf(const DataBatch& batch);
   bool Fits(const DataIter& data) const;
   Module* EvaluatorOf(const DataIter& data);
   SimpleBindOptions InputsOf(const std::vector<DataDesc>& data,
@@ -233,6 +242,7 @@ class Module {
   std::vector<std::unique_ptr<Module>> MakeReplicas(const std::vector<DataDesc>& data,
                                                     const std::vector<DataDesc>& label,
                                                     bool for_training) const;
+  void Compute(const DataBatch& batch, bool is_train);
   void GatherOutputs();
   void AverageAuxStates();
   void SpreadParams();
@@ -263,6 +273,10 @@ class Module {
   std::vector<std::unique_ptr<Module>> replicas_;
   std::unique_ptr<KVStore> sums_;
   std::vector<NDArray> outputs_;
+  // Modules for other bucket keys, which share parameters and gradients, and that of the last batch
+  // or null.
+  std::map<index_t, std::unique_ptr<Module>> buckets_;
+  Module* bucket_ = nullptr;
   std::unique_ptr<Module> evaluator_;  // shares the parameters; for Score with other batches
 
   bool stops_fit_ = false;

@@ -268,5 +268,95 @@ TEST(ModulePredictTest, AnOutputWithoutRowsIsRefused) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("output 0"), HasSubstr("expected 4 rows")));
 }
 
+/// A classifier of sequences of any length: their sums, divided by `divisor`.
+Symbol OfSequences(index_t divisor) {
+  Symbol x =
+      Symbol::Apply("sum", {Symbol::Variable("data")}, {{"axis", "1"}, {"keepdims", "True"}});
+  x = x / static_cast<double>(divisor);
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "3"}}, "fc");
+  return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+}
+
+/// Two sequences of that length.
+DataBatch Sequences(index_t length) {
+  std::vector<float> values(static_cast<size_t>(2 * length), 0.5f);
+  values[0] = static_cast<float>(length);
+  DataBatch batch;
+  batch.data = {NDArray::FromVector(values, {2, length})};
+  batch.label = {NDArray::FromVector(std::vector<float>{0, 2}, {2})};
+  batch.bucket_key = length;
+  return batch;
+}
+
+void Step(Module* module, const DataBatch& batch) {
+  module->Forward(batch, /*is_train=*/true);
+  module->Backward();
+  module->Update();
+}
+
+TEST(ModuleBucketsTest, EachLengthHasItsNetworkAndAllShareParameters) {
+  for (const bool has_symbols : {false, true}) {
+    ModuleOptions options;
+    if (has_symbols) options.bucket_symbol = OfSequences;
+    const auto network_of = [&](index_t length) { return OfSequences(has_symbols ? length : 7); };
+    const auto sgd = [] {
+      return std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.25, .rescale_grad = 1}});
+    };
+    Module module(network_of(7), options);
+    module.Bind({{"data", {2, 7}}}, {{"softmax_label", {2}}});
+    module.InitParams(Xavier(), 1);
+    module.InitOptimizer(sgd());
+    EvalMetric metric = CrossEntropy(), expected_metric = CrossEntropy();
+    for (const index_t length : {3, 7, 5, 3, 5, 7}) {
+      // A module for this length alone, with the parameters of now.
+      Module reference(network_of(length));
+      reference.Bind({{"data", {2, length}}}, {{"softmax_label", {2}}});
+      reference.SetParams(module.GetParams());
+      reference.InitOptimizer(sgd());
+      DataBatch batch = Sequences(length);
+      Step(&module, batch);
+      module.UpdateMetric(&metric, batch);
+      batch.bucket_key = 0;
+      Step(&reference, batch);
+      reference.UpdateMetric(&expected_metric, batch);
+      EXPECT_EQ(module.GetOutputs()[0].ToVector(), reference.GetOutputs()[0].ToVector());
+      EXPECT_EQ(ValuesOf(module), ValuesOf(reference)) << length;
+    }
+    EXPECT_EQ(module.optimizer()->num_update(), 6);
+    EXPECT_EQ(metric.Get()[0].value, expected_metric.Get()[0].value);
+  }
+}
+
+TEST(ModuleBucketsTest, WrongBucketsAreRefused) {
+  ModuleOptions options;
+  options.bucket_symbol = [](index_t length) {
+    const Symbol net = OfSequences(1);
+    if (length == 3) return Symbol::FromJson(net.ToJson());
+    const Symbol more = Symbol::Apply("FullyConnected", {Symbol::Variable("data")},
+                                      {{"num_hidden", "3"}}, length == 4 ? "other" : "fc");
+    return Symbol::Apply("SoftmaxOutput", {more}, {}, "softmax");
+  };
+  Module module(OfSequences(1), options);
+  module.Bind({{"data", {2, 7}}}, {{"softmax_label", {2}}});
+  module.InitParams(Xavier(), 1);
+  module.InitOptimizer(Momentum());
+  Step(&module, Sequences(3));
+  EXPECT_THAT(ErrorOf([&] { Step(&module, Sequences(4)); }).what(), HasSubstr("other_weight"));
+  EXPECT_THAT(ErrorOf([&] { Step(&module, Sequences(5)); }).what(),
+              AllOf(HasSubstr("fc"), HasSubstr("weight")));
+  DataBatch wrong = Sequences(3);
+  wrong.data = Sequences(2).data;
+  EXPECT_THAT(ErrorOf([&] { Step(&module, wrong); }).what(),
+              AllOf(HasSubstr("(2,2)"), HasSubstr("expected (2,3)")));
+  DataBatch no_label = Sequences(2);
+  no_label.label.clear();
+  EXPECT_THAT(ErrorOf([&] { module.Forward(no_label, false); }).what(), HasSubstr("0 label"));
+  Step(&module, Sequences(3));
+  Module two(OfSequences(1), OnDevices(2));
+  two.Bind({{"data", {2, 7}}}, {{"softmax_label", {2}}});
+  two.InitParams(Xavier(), 1);
+  EXPECT_EQ(ErrorOf([&] { two.Forward(Sequences(3), false); }).code(), Error::kUnimplemented);
+}
+
 }  // namespace
 }  // namespace tessera
