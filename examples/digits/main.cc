@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -34,6 +34,7 @@
 #include "tessera/examples/digits/options.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/train/module.h"
+#include "tessera/train/stop_signals.h"
 
 namespace tessera::digits {
 namespace {
@@ -43,29 +44,6 @@ using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// The signal that asks the program to end; 0 without one. A handler may only store to it.
-std::atomic<int> ending_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free);
-
-/// Lets SIGINT and SIGTERM end the training and not the process. One that is ignored stays so, as
-/// for a program that a script has started in the background.
-void CatchEndingSignals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int number) { ending_signal = number; };
-  action.sa_flags = SA_RESTART;
-  for (const int number : {SIGINT, SIGTERM}) {
-    struct sigaction old;
-    if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) {
-      sigaction(number, &action, nullptr);
-    }
-  }
-}
-
-/// Thrown after the step during which a signal came.
-struct Interrupted {
-  int epoch;  ///< the one that is not finished, counted from 1
-};
 
 void CheckLoss(int epoch, double loss) {
   if (std::isfinite(loss)) return;
@@ -92,9 +70,7 @@ class Progress {
   }
 
   void operator()(const BatchEndParam& param) const {
-    if (ending_signal == 0) return;
-    CheckLoss(param.epoch + 1, param.metric.Get()[1].value);
-    throw Interrupted{param.epoch + 1};
+    if (StopSignals::received() != 0) CheckLoss(param.epoch + 1, param.metric.Get()[1].value);
   }
 
   double best_images_per_second() const { return best_images_per_second_; }
@@ -165,7 +141,8 @@ class ScratchFolder {
   int lock_ = -1;
 };
 
-double Train(const Options& options, Dataset* dataset, Module* module) {
+FitResult Train(const Options& options, Dataset* dataset, Module* module,
+                double* images_per_second) {
   SgdOptions sgd;
   sgd.learning_rate = options.lr;
   sgd.momentum = 0.9;
@@ -175,21 +152,23 @@ double Train(const Options& options, Dataset* dataset, Module* module) {
     std::printf("resumed after epoch %d, update %lld; momentum and order of the data start anew\n",
                 options.resume, static_cast<long long>(sgd.begin_num_update));
   }
-  const auto progress = std::make_shared<Progress>(options.resume, options.epochs);
-  module->Fit(dataset->train.get(),
-              {.num_epoch = options.epochs,
-               .begin_epoch = options.resume,
-               .metric = CompositeMetric({Accuracy(), CrossEntropy()}),
-               .optimizer = std::make_shared<Sgd>(sgd),
-               .initializer = std::make_shared<Xavier>(
-                   XavierOptions{.rnd_type = XavierOptions::Distribution::kGaussian,
-                                 .factor_type = XavierOptions::Factor::kIn,
-                                 .magnitude = 2}),
-               .seed = options.seed,
-               .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
-               .batch_end = {[progress](const BatchEndParam& param) { (*progress)(param); }},
-               .epoch_end = {[progress](const EpochEndParam& param) { (*progress)(param); }}});
-  return progress->best_images_per_second();
+  Progress progress(options.resume, options.epochs);
+  const FitResult result = module->Fit(
+      dataset->train.get(),
+      {.num_epoch = options.epochs,
+       .begin_epoch = options.resume,
+       .metric = CompositeMetric({Accuracy(), CrossEntropy()}),
+       .optimizer = std::make_shared<Sgd>(sgd),
+       .initializer = std::make_shared<Xavier>(
+           XavierOptions{.rnd_type = XavierOptions::Distribution::kGaussian,
+                         .factor_type = XavierOptions::Factor::kIn,
+                         .magnitude = 2}),
+       .seed = options.seed,
+       .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
+       .batch_end = {std::ref(progress)},
+       .epoch_end = {std::ref(progress)}});
+  *images_per_second = progress.best_images_per_second();
+  return result;
 }
 
 /// The share of test images that a network reads rightly.
@@ -226,12 +205,8 @@ void Run(const Options& options) {
   std::optional<ScratchFolder> scratch;
   if (options.checkpoint.empty()) scratch.emplace();
   double images_per_second = 0;
-  try {
-    images_per_second = Train(options, &dataset, &module);
-  } catch (const Interrupted& interrupted) {
-    SaveInterrupted(options, interrupted.epoch, module);
-    return;
-  }
+  const FitResult result = Train(options, &dataset, &module, &images_per_second);
+  if (result.stopped) return SaveInterrupted(options, result.num_epoch + 1, module);
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);
   const double before = TestAccuracy(&module, dataset.test.get());
@@ -264,11 +239,11 @@ void CheckPrinted() {
 int Main(int argc, char** argv) {
   // A file above the limit is an error like a full disk, and not the end of the process.
   signal(SIGXFSZ, SIG_IGN);
-  CatchEndingSignals();
+  const StopSignals signals;
   try {
     if (const std::optional<Options> options = ParseOptions(argc, argv)) Run(*options);
     CheckPrinted();
-    return ending_signal == 0 ? 0 : 128 + ending_signal;
+    return StopSignals::exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "digits: %s\n", InOneLine(error.what()).c_str());
     return 2;
