@@ -543,6 +543,7 @@ void Module::GatherOutputs() {
   const index_t parts = num_parts();
   const std::vector<NDArray>& own = executor_->outputs();
   if (outputs_.empty()) {
+    std::vector<NDArray> joined;
     for (const NDArray& output : own) {
       TShape shape = output.shape();
       if (shape.ndim() < 1) {
@@ -550,8 +551,9 @@ void Module::GatherOutputs() {
                               "example of a batch that several devices share");
       }
       shape[0] *= parts;
-      outputs_.emplace_back(shape, output.device(), output.dtype());
+      joined.emplace_back(shape, output.device(), output.dtype());
     }
+    outputs_ = std::move(joined);
   }
   for (index_t part = 0; part < parts; ++part) {
     const std::vector<NDArray> rows = RowsOf(outputs_, part, parts);
