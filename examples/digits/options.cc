@@ -2,27 +2,21 @@
 
 #include <unistd.h>
 
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <limits>
 #include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
+#include "tessera/examples/command_line/command_line.h"
 #include "tessera/train/checkpoint.h"
 
 namespace tessera::digits {
 namespace {
 
-/// `bazel run` starts programs in a folder of its own and says where the user is.
-std::string FromUsersFolder(const std::string& path) {
-  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (path.empty() || folder == nullptr) return path;
-  return (std::filesystem::path(folder) / path).string();  // an absolute path stays
-}
+using command_line::CheckDecimal;
+using command_line::FromUsersFolder;
 
 /// Before training, not after it.
 void CheckWritable(const Options& options) {
@@ -52,17 +46,6 @@ void CheckFloat(const char* flag, double value, double least) {
   if (value >= least && value <= kMost) return;
   throw InvalidArgument(flag, ": ", value, ", expected a number from ", least, " to ", kMost,
                         ", which float32 holds");
-}
-
-/// What is wrong with a whole number, or nothing. The library itself reads 010 as eight and -1,
-/// where no sign is expected, as the largest number that there is.
-std::string CheckDecimal(const std::string& text) {
-  uint64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const bool leading_zero = text.size() > 1 && text[0] == '0';
-  if (error == std::errc() && stop == end && !leading_zero) return "";
-  return "found " + text + ", expected a whole number below 2^64 in decimal digits";
 }
 
 }  // namespace
@@ -101,14 +84,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
                  "go on from the checkpoint that was saved after this epoch")
       ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw InvalidArgument(error.what(), "; see --help for what is expected");
-  }
+  if (!command_line::Parse(&app, argc, argv)) return std::nullopt;
   CheckFloat("--lr", options.lr, std::numeric_limits<float>::min());
   CheckFloat("--wd", options.wd, 0);
   if (data->count() > 0 && options.data.empty()) {
