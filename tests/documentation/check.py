@@ -46,7 +46,9 @@ FLAGS = (
     ("the build", ".bazelrc", re.compile(r"^(?:build|test|run)():\w", re.MULTILINE)),
     ("the build", "tools/cuda/BUILD", _BOOL_FLAG),
     ("the build", "tools/precompiled/BUILD", _BOOL_FLAG),
-    ("`//examples/digits`", "examples/digits/options.cc", re.compile(r'add_option\(\s*"(--[\w-]+)"')),
+    *((f"`//examples/{program}`", f"examples/{path}", re.compile(r'add_option\(\s*"(--[\w-]+)"')) for program, path in (
+        ("characters:lstm", "characters/options.cc"), ("characters:transformer", "characters/options.cc"),
+        ("digits", "digits/options.cc"))),
     ("`//benchmarks:run`", "benchmarks/run.py", _ARGPARSE),
     ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
     ("`//benchmarks:dashboard`", "benchmarks/dashboard.py", _ARGPARSE),

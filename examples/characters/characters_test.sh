@@ -1,0 +1,30 @@
+#!/bin/bash
+# A model of characters learns from a text and writes: characters_test.sh PROGRAM TEXT ARGUMENT...
+set -uo pipefail
+unset BUILD_WORKING_DIRECTORY
+program="$1"
+text="$2"
+shift 2
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+output="$("$program" --text="$text" --epochs=20 --generate=100 "$@")" || fail "ended with $?"
+echo "$output"
+bits="$(sed -n 's/^bits per character of the last tenth: model \([0-9.]*\),.*/\1/p' <<<"$output")"
+# Without a look at other characters, one of this text takes 4.4 bits.
+awk -v bits="${bits:-9}" 'BEGIN { exit !(bits < 4.2) }' || fail "expected less than 4.2 bits per character"
+paragraph="$(sed '1,/^a paragraph behind the first 48 characters/d' <<<"$output")"
+# The text's last tenth: the prompt.
+size="$(stat -Lc %s "$text")"
+prompt="$(tail -c "+$((size / 10 * 9 + 1))" "$text" | head -c 48)"
+[[ "$paragraph" == "$prompt"* ]] || fail "the paragraph does not begin with the prompt: $prompt"
+# Spaces and ends of lines at its end are lost above.
+((${#paragraph} > 48 + 50)) || fail "the paragraph has ${#paragraph} characters, expected 148"
+
+status=0
+message="$("$program" --text="$text.missing" "$@" 2>&1)" || status=$?
+((status == 2)) && [[ "$message" == *"$text.missing cannot be read"* ]] ||
+  fail "a missing text: ended with $status: $message"
