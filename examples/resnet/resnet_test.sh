@@ -1,0 +1,21 @@
+#!/bin/bash
+# The residual network learns a few digits by heart, and reads others: resnet_test.sh PROGRAM
+set -uo pipefail
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+# The part has 32 images, which are one batch: 15 steps.
+output="$("$1" --num_parts=44 --epochs=15)" || fail "ended with $?"
+echo "$output"
+loss="$(sed -n 's|^epoch 15/15  loss \([0-9.]*\) .*|\1|p' <<<"$output")"
+# Ten classes of equal probability have a loss of 2.3.
+awk -v loss="${loss:-9}" 'BEGIN { exit !(loss < 0.5) }' || fail "expected a loss below 0.5"
+grep -qx 'test_accuracy=[01]\.[0-9]*' <<<"$output" || fail "there is no test accuracy"
+
+status=0
+message="$("$1" --num_parts=1000 2>&1)" || status=$?
+((status == 2)) && [[ "$message" == *"resnet: "*"batch"* ]] ||
+  fail "fewer images than a batch: ended with $status: $message"
