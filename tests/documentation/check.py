@@ -48,7 +48,7 @@ FLAGS = (
     ("the build", "tools/precompiled/BUILD", _BOOL_FLAG),
     *((f"`//examples/{program}`", f"examples/{path}", re.compile(r'add_option\(\s*"(--[\w-]+)"')) for program, path in (
         ("characters:lstm", "characters/options.cc"), ("characters:transformer", "characters/options.cc"),
-        ("digits", "digits/options.cc"), ("resnet", "resnet/main.cc"))),
+        ("digits", "digits/options.cc"), ("resnet", "resnet/main.cc"), ("serve", "serve/main.cc"))),
     ("`//benchmarks:run`", "benchmarks/run.py", _ARGPARSE),
     ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
     ("`//benchmarks:dashboard`", "benchmarks/dashboard.py", _ARGPARSE),
