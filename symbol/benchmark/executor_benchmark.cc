@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -33,19 +32,12 @@ namespace {
 
 using benchmarking::AddCase;
 using benchmarking::Bound;
-using benchmarking::PeerProcess;
-using benchmarking::Variant;
+using benchmarking::Side;
 using benchmarking::Variants;
 
 constexpr int kCalls = 10000;
 constexpr index_t kBatch = 32;
 constexpr index_t kSteps = 16;
-
-/// Our side of a case, or that of a peer: something to run, and a number that shows the results.
-struct Side {
-  std::function<void()> run;
-  std::function<double()> check;
-};
 
 double SumOfSquares(const NDArray& array) {
   double sum = 0;
@@ -85,18 +77,6 @@ std::string NetworkFile(const std::string& name) {
       .string();
 }
 
-/// Adds a peer's side, unless the peer is missing.
-void AddPeer(const std::string& framework, const std::string& name, const std::string& file,
-             const std::string& shape, Variants* variants,
-             std::vector<std::function<double()>>* checks) {
-  const std::shared_ptr<PeerProcess> peer =
-      PeerProcess::Get("symbol/benchmark/framework_peer.py", framework);
-  if (peer == nullptr) return;
-  peer->Ask("graph " + name + " " + file + " " + shape);
-  variants->all.push_back(benchmarking::PeerVariant(framework, peer, name));
-  checks->push_back([peer, name] { return peer->Ask("check " + name); });
-}
-
 /// The peers of a case and what they are given.
 struct PeersOf {
   std::vector<std::string> frameworks;
@@ -104,11 +84,8 @@ struct PeersOf {
   TShape data = TShape{1};
 };
 
-/// Returns ours and the peers as variants whose results agree to a hundredth: sums in float32 that
-/// several steps of training have passed on.
+/// Returns ours and the peers as variants whose results agree.
 Variants MakeVariants(const std::string& name, const Side& ours, const PeersOf& peers) {
-  Variants variants{.all = {{"ours", ours.run}}};
-  std::vector<std::function<double()>> checks;
   std::string file = "none", shape;
   if (!peers.network.is_none()) {
     file = NetworkFile(name);
@@ -116,21 +93,11 @@ Variants MakeVariants(const std::string& name, const Side& ours, const PeersOf& 
   }
   for (const index_t extent : peers.data)
     shape += (shape.empty() ? "" : ",") + std::to_string(extent);
-  for (const std::string& framework : peers.frameworks) {
-    AddPeer(framework, name, file, shape, &variants, &checks);
-  }
+  Variants variants = benchmarking::BesidePeers(name, ours,
+                                                {.script = "symbol/benchmark/framework_peer.py",
+                                                 .frameworks = peers.frameworks,
+                                                 .arguments = file + " " + shape});
   if (file != "none") std::filesystem::remove(file);
-  variants.results_agree = [ours, checks] {
-    const double expected = ours.check();
-    bool agree = std::isfinite(expected);
-    for (const auto& check : checks) {
-      const double actual = check();
-      if (std::abs(actual - expected) <= 0.01 * std::abs(expected)) continue;
-      std::fprintf(stderr, "results: ours %g, a peer's %g\n", expected, actual);
-      agree = false;
-    }
-    return agree;
-  };
   return variants;
 }
 

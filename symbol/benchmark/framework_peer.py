@@ -1,24 +1,19 @@
 """The cases of executor_benchmark.cc in MXNet or PyTorch: framework_peer.py mxnet
 
-Reads requests from standard input, one a line, and answers each with a line that holds a number, or an error:
-  graph CASE PATH SHAPE  takes the network of a case, a file that Symbol::Save wrote, and the shape of its data: 0
-  run CASE COUNT         runs a case so many times and answers the seconds that took
-  check CASE             answers a number that shows the last results
-  drop CASE              forgets it: 0
-Says "ready" first; ends with status 3 where the package does not load. executor_benchmark.cc explains the cases.
+Answers the requests of peer_requests.py. The arguments of a case are PATH and SHAPE: its network, a file that
+Symbol::Save wrote, and the shape of its data. executor_benchmark.cc explains the cases.
 """
 
 import importlib
 import json
-import os
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "benchmark"))
+from peer_requests import Case, serve  # pylint: disable=wrong-import-position
 from torch_graph import TorchGraph, attributes  # pylint: disable=wrong-import-position
 
 CALLS = 10000
@@ -46,14 +41,6 @@ def contents(name: str, number: int, shape: Shape) -> np.ndarray:
 
 def labels(batch: int, step: int, classes: int) -> np.ndarray:
     return ((np.arange(batch) * 7 + step * 3) % classes).astype("float32")
-
-
-class Case:
-    """One case: what is run, and a number that shows its results."""
-
-    def __init__(self, run: Callable[[], Any], check: Callable[[], float]):
-        self.run = run
-        self.check = check
 
 
 class Mxnet:
@@ -285,7 +272,8 @@ class Torch:
         return Case(run, lambda: float((last[0] ** 2).sum()))
 
 
-def make(framework: Any, name: str, path: str, shape: Shape) -> Case:
+def make(framework: Any, name: str, arguments: List[str]) -> Case:
+    path, shape = arguments[0], tuple(map(int, arguments[1].split(",")))
     if name in ("add", "add_taped"):
         return framework.add(name == "add_taped")
     if name == "chain_tape":
@@ -297,42 +285,5 @@ def make(framework: Any, name: str, path: str, shape: Shape) -> Case:
     return framework.training(path, shape, 1 if name.endswith("training") else STEPS)
 
 
-def answer(framework: Any, cases: Dict[str, Case], request: List[str]) -> float:
-    verb, name = request[:2]
-    if verb == "graph":
-        cases[name] = make(framework, name, request[2], tuple(map(int, request[3].split(","))))
-    elif verb == "run":
-        run, count = cases[name].run, int(request[2])
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        return time.perf_counter() - start
-    elif verb == "check":
-        return cases[name].check()
-    elif verb == "drop":
-        del cases[name]
-    return 0.0
-
-
-def main() -> int:
-    # What a package prints goes to stderr.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    try:
-        framework = {"mxnet": Mxnet, "torch": Torch}[sys.argv[1]]()
-    except Exception as error:  # pylint: disable=broad-except
-        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 3
-    answers.write("ready\n")
-    cases: Dict[str, Case] = {}
-    for line in sys.stdin:
-        try:
-            answers.write(f"{answer(framework, cases, line.split()):.17g}\n")
-        except Exception as error:  # pylint: disable=broad-except
-            message = " ".join(str(error).split())
-            answers.write(f"{type(error).__name__}: {message}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve({"mxnet": Mxnet, "torch": Torch}, make))

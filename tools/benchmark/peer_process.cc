@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 extern char** environ;
 
@@ -124,6 +126,30 @@ Variant PeerVariant(const std::string& variant, const std::shared_ptr<PeerProces
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return seconds;
   });
+}
+
+Variants BesidePeers(const std::string& name, const Side& ours, const Peers& peers) {
+  Variants variants{.all = {{"ours", ours.run}}};
+  std::vector<std::function<double()>> checks;
+  for (const std::string& framework : peers.frameworks) {
+    const std::shared_ptr<PeerProcess> peer = PeerProcess::Get(peers.script, framework);
+    if (peer == nullptr) continue;
+    peer->Ask("make " + name + " " + peers.arguments);
+    variants.all.push_back(PeerVariant(framework, peer, name));
+    checks.push_back([peer, name] { return peer->Ask("check " + name); });
+  }
+  variants.results_agree = [ours, checks] {
+    const double expected = ours.check();
+    bool agree = std::isfinite(expected);
+    for (const auto& check : checks) {
+      const double actual = check();
+      if (std::abs(actual - expected) <= 0.01 * std::abs(expected)) continue;
+      std::fprintf(stderr, "results: ours %g, a peer's %g\n", expected, actual);
+      agree = false;
+    }
+    return agree;
+  };
+  return variants;
 }
 
 }  // namespace tessera::benchmarking

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
@@ -49,6 +50,24 @@ std::string DataPath(const std::string& path_from_workspace);
 /// Threads that spin after a run are slept over.
 Variant PeerVariant(const std::string& variant, const std::shared_ptr<PeerProcess>& process,
                     const std::string& name);
+
+/// Our side of a case that peers do, too: something to run, and a number that shows the results.
+struct Side {
+  std::function<void()> run;
+  std::function<double()> check;
+};
+
+/// The peers of a case.
+struct Peers {
+  std::string script;                   ///< as for PeerProcess::Get
+  std::vector<std::string> frameworks;  ///< the script's argument, for each peer
+  std::string arguments = "";           ///< of the request that makes the case
+};
+
+/// Returns ours, and each peer that is there, as variants. A peer makes the case by the request
+/// "make CASE ARGUMENTS", and tells its results by "check CASE"; they agree if both numbers differ
+/// by a hundredth at most, since sums in float32 pass on through several steps of training.
+Variants BesidePeers(const std::string& name, const Side& ours, const Peers& peers);
 
 }  // namespace tessera::benchmarking
 

@@ -1,0 +1,65 @@
+"""Requests of a benchmark to a script that does its cases in another framework, as peer_process.h sends them.
+
+Requests come from standard input, one a line. Each is answered with a line that holds a number, or an error:
+  make CASE ARGUMENT...  makes a case: 0
+  run CASE COUNT         runs a case so many times and answers the seconds that took
+  check CASE             answers a number that shows the last results
+  drop CASE              forgets it: 0
+"""
+
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, List, Mapping
+
+
+class Case:
+    """One case: what is run, and a number that shows its results."""
+
+    def __init__(self, run: Callable[[], Any], check: Callable[[], float]):
+        self.run = run
+        self.check = check
+
+
+Make = Callable[[Any, str, List[str]], Case]
+
+
+def answer(framework: Any, make: Make, cases: Dict[str, Case], request: List[str]) -> float:
+    verb, name = request[:2]
+    if verb == "make":
+        cases[name] = make(framework, name, request[2:])
+    elif verb == "run":
+        run, count = cases[name].run, int(request[2])
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        return time.perf_counter() - start
+    elif verb == "check":
+        return cases[name].check()
+    elif verb == "drop":
+        del cases[name]
+    return 0.0
+
+
+def serve(frameworks: Mapping[str, Callable[[], Any]], make: Make) -> int:
+    """Says "ready" and answers requests by the framework that the command line names, until the input ends.
+
+    Returns the exit status: 3 where the framework's package does not load.
+    """
+    # What a package prints goes to stderr.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        framework = frameworks[sys.argv[1]]()
+    except Exception as error:  # pylint: disable=broad-except
+        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 3
+    answers.write("ready\n")
+    cases: Dict[str, Case] = {}
+    for line in sys.stdin:
+        try:
+            answers.write(f"{answer(framework, make, cases, line.split()):.17g}\n")
+        except Exception as error:  # pylint: disable=broad-except
+            message = " ".join(str(error).split())
+            answers.write(f"{type(error).__name__}: {message}\n")
+    return 0
