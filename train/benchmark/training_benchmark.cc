@@ -1,6 +1,9 @@
-// Training steps of the digits example's two networks on data of its shape, batch 32, float32, SGD
+// Training: Module, networks of layers, and optimizers alone.
+//
+// Module: steps of the digits example's two networks on data of its shape, batch 32, float32, SGD
 // with momentum and weight decay: one run is an epoch of 16 steps, waited for at its end. The
-// limits are those of two cores: 300,000 and 12,000 images a second.
+// limits are those of two cores: 300,000 and 12,000 images a second. layer_cases.h and
+// optimizer_cases.h explain the others.
 #include <memory>
 #include <random>
 #include <string>
@@ -9,7 +12,11 @@
 #include "tessera/engine/engine.h"
 #include "tessera/io/ndarray_iter.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
+#include "tessera/train/benchmark/layer_cases.h"
+#include "tessera/train/benchmark/optimizer_cases.h"
+#include "tessera/train/initializer.h"
 #include "tessera/train/module.h"
+#include "tessera/train/sgd.h"
 
 namespace tessera {
 namespace {
@@ -102,5 +109,7 @@ int main(int argc, char** argv) {
   using namespace tessera;
   AddTraining("perceptron/512_images", Perceptron, {kImages, 64}, 300e3);
   AddTraining("convolutional/512_images", ConvolutionalNetwork, {kImages, 1, 8, 8}, 12e3);
+  benchmarking::AddLayerCases();
+  benchmarking::AddOptimizerCases();
   return benchmarking::RunAll(argc, argv);
 }
