@@ -11,7 +11,7 @@ fail() {
   exit 1
 }
 
-output="$("$program" --text="$text" --epochs=20 --generate=100 "$@")" || fail "ended with $?"
+output="$("$program" --text="$text" --generate=100 "$@")" || fail "ended with $?"
 echo "$output"
 bits="$(sed -n 's/^bits per character of the last tenth: model \([0-9.]*\),.*/\1/p' <<<"$output")"
 # Without a look at other characters, one of this text takes 4.4 bits.

@@ -27,13 +27,13 @@ refuses() {
   ((status == 2)) && [[ "$message" == serve:*"$words"* ]] || fail "$*: ended with $status: $message"
 }
 
-"$digits" --model=mlp --epochs=3 --checkpoint="$scratch/model" || fail "the digits' training ended with $?"
+"$digits" --model=mlp --epochs=15 --checkpoint="$scratch/model" || fail "the digits' training ended with $?"
 
 # The test's images in two files, of 300 and 60 images, behind the 16 bytes of their own header.
 images="$data/t10k-images-idx3-ubyte"
 (npy "(300, 64)"; tail -c +17 "$images" | head -c 19200) >"$scratch/first.npy"
 (npy "(60, 64)"; tail -c +17 "$images" | tail -c 3840) >"$scratch/second.npy"
-output="$("$serve" --model="$scratch/model" --epoch=3 --scale=0.0625 --requests=20000 \
+output="$("$serve" --model="$scratch/model" --epoch=15 --scale=0.0625 --requests=20000 \
   "$scratch/first.npy" "$scratch/second.npy")" || fail "ended with $?"
 answers="$(grep '^\(first\|second\)\.npy ' <<<"$output")"
 echo "$(head -n 3 <<<"$answers")"
@@ -62,10 +62,10 @@ at_most "$p50" "$p99" && at_most 1 "$rate" && at_most 1 "$together" && at_most "
   fail "p50 $p50, p99 $p99, $rate requests/s, $together in a batch"
 
 refuses "model-0009.params" --model="$scratch/model" --epoch=9 "$scratch/first.npy"
-refuses "missing.npy" --model="$scratch/model" --epoch=3 "$scratch/missing.npy"
+refuses "missing.npy" --model="$scratch/model" --epoch=15 "$scratch/missing.npy"
 (npy "(2, 30)"; head -c 60 "$images") >"$scratch/narrow.npy"
-refuses "narrow.npy: examples of shape (30,), expected (64,)" --model="$scratch/model" --epoch=3 \
+refuses "narrow.npy: examples of shape (30,), expected (64,)" --model="$scratch/model" --epoch=15 \
   "$scratch/first.npy" "$scratch/narrow.npy"
-refuses "shape" --model="$scratch/model" --epoch=3 "$scratch/narrow.npy"
-refuses "--model" --epoch=3 "$scratch/first.npy"
+refuses "shape" --model="$scratch/model" --epoch=15 "$scratch/narrow.npy"
+refuses "--model" --epoch=15 "$scratch/first.npy"
 echo "all as it should be"
