@@ -28,11 +28,11 @@ std::string InputsComment(const OperatorForm& form, Values values) {
 }
 
 std::string CommentOf(const OperatorForm& form, Values values) {
-  std::string text =
-      "Operator " + form.registered + ": " + form.description + "\n" + InputsComment(form, values) +
-      " " + (form.outputs.size() == 1 ? "Output: " : "Outputs: ") +
-      (form.outputs.empty() ? "none" : Enumerated(form.outputs)) +
-      (form.has_fixed_outputs ? "." : "; their number depends on the parameters.");
+  std::string text = "Operator " + form.registered + ": " + form.description + "\n" +
+                     InputsComment(form, values) + " " +
+                     (form.outputs.size() == 1 ? "Output: " : "Outputs: ") +
+                     (form.outputs.empty() ? "none" : Enumerated(form.outputs)) +
+                     (form.has_fixed_outputs ? "." : "; their number depends on the parameters.");
   if (!form.parameters.empty()) {
     std::vector<std::string> names;
     for (const ParameterForm& parameter : form.parameters) {
