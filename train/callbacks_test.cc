@@ -15,6 +15,7 @@
 #include "tessera/base/error.h"
 #include "tessera/io/ndarray_iter.h"
 #include "tessera/train/best_epoch.h"
+#include "tessera/train/event_file.h"
 #include "tessera/train/module.h"
 #include "tessera/train/progress_bar.h"
 #include "tessera/train/training_log.h"
