@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -334,22 +335,23 @@ class Fuser {
  private:
   /// Appends the steps, joined, to `to`.
   void Join(std::vector<Step> steps, std::vector<Step>* to) {
-    std::optional<Group> group;
+    std::unique_ptr<Group> group;
     for (Step& step : steps) {
       const std::vector<StepMap> maps = finder_.Find(step);
-      if (group) {
+      if (group != nullptr) {
         if (!maps.empty() && group->Add(step, maps)) continue;
         const bool is_full = !maps.empty() && group->HasShapeOf(maps);
         if (!is_full && group->Pass(step)) continue;
-        Finish(&*group, to);
+        Finish(group.get(), to);
         group.reset();
       }
-      if (maps.empty() || !group.emplace(program_).Add(step, maps)) {
+      if (!maps.empty()) group = std::make_unique<Group>(program_);
+      if (group == nullptr || !group->Add(step, maps)) {
         group.reset();
         to->push_back(std::move(step));
       }
     }
-    if (group) Finish(&*group, to);
+    if (group != nullptr) Finish(group.get(), to);
   }
 
   /// Appends the steps of a group. What the group has passed is small, and may have groups of its
