@@ -45,9 +45,9 @@ Symbol Gate() {
 NDArray Ramp(const TShape& shape, DType dtype, float first, float step = 0.01f) {
   std::vector<float> values(static_cast<size_t>(shape.Size()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = first + step * static_cast<float>(i);
-  NDArray array(shape, Device::Cpu(), dtype);
+  NDArray array(shape, Device::Cpu());
   array.SyncCopyFromCPU(values.data(), shape.Size());
-  return array;
+  return array.AsType(dtype);
 }
 
 /// The arrays of the gate.

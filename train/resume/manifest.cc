@@ -79,6 +79,9 @@ Manifest ReadManifest(const std::string& path, std::string_view text,
   const auto refuse = [&path](std::string_view line, const std::string& expected) {
     return DataLoss(path, ": found '", Excerpt(line), "', expected ", expected);
   };
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    throw DataLoss(path, ": found byte 0 at offset ", zero, ", expected text");
+  }
   std::string_view left = text;
   std::string_view line = Take(&left, '\n');
   if (!line.starts_with(kName)) throw refuse(line, "'" + std::string(kName) + "1'");
