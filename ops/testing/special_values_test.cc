@@ -225,7 +225,6 @@ const std::vector<Exception>& Exceptions() {
       {"_sparse_adagrad_update", {kForward}, {kHuge}, "the history holds squares"},
       {"_multi_lamb_update", {kForward}, {kHuge}, "the state holds squares"},
       {"_adamw_update", {kForward}, {kHuge}, "the gradient times a huge factor overflows"},
-      {"_mp_adamw_update", {kForward}, {kHuge}, "the gradient times a huge factor overflows"},
       {"_multi_adamw_update", {kForward}, {kHuge}, "the gradient times a huge factor overflows"},
       {"BatchNorm_v1", {kGradient}, {kHuge}, "the variance, which is an output, overflows"},
       {"_contrib_SyncBatchNorm",
