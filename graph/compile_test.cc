@@ -236,12 +236,12 @@ TEST(CompileErrorTest, NamesWhatWhereFoundAndExpected) {
 }
 
 TEST(CompileErrorTest, NamesTheNodeOfAGradientAndOfAGroup) {
-  const NodeEntry hot = Apply("one_hot", "hot", {MakeVariable("x")}, {{"depth", "3"}});
+  const NodeEntry hot = Apply("_onehot_encode", "hot", {MakeVariable("x"), MakeVariable("y")});
   EXPECT_THAT(ErrorOf(Error::kInvalidArgument,
                       [&] {
-                        Compile({hot}, {{"x", {4}}}, {}, {kWriteTo});
+                        Compile({hot}, {{"x", {4}}, {"y", {4, 3}}}, {}, {kWriteTo, kNullOp});
                       }),
-              AllOf(HasSubstr("node \"hot\""), HasSubstr("one_hot, which has none")));
+              AllOf(HasSubstr("node \"hot\""), HasSubstr("_onehot_encode, which has none")));
   const NodeEntry out = Layer();
   out.node->attributes.Set("ctx_group", "g2");
   const auto compile_with_group = [&] {

@@ -56,29 +56,7 @@ TEST(ConvolutionChoiceTest, LayersOfManyChannelsAreWinograds) {
 
 TEST(ConvolutionChoiceTest, OtherLayersAreNativeAndTheErrorSaysWhy) {
   const TShape data = {1, 64, 56, 56};
-  const struct {
-    Call call;
-    std::string reason;
-  } cases[] = {
-      {{data, Layer(), DType::kFloat64}, "data is not float32"},
-      {{data, Layer(), DType::kFloat16}, "data is not float32"},
-      {{data, Layer({{"kernel", "(5, 5)"}})}, "the kernel is not 3 x 3"},
-      {{data, Layer({{"kernel", "(3, 1)"}})}, "the kernel is not 3 x 3"},
-      {{{1, 64, 900}, Layer({{"kernel", "(3,)"}, {"pad", "(1,)"}})}, "the kernel is not 3 x 3"},
-      {{{1, 64, 2, 56, 56}, Layer({{"kernel", "(1, 3, 3)"}, {"pad", "(0, 1, 1)"}})},
-       "data has a depth"},
-      {{data, Layer({{"stride", "(1, 2)"}})}, "the stride is not 1"},
-      {{data, Layer({{"dilate", "(2, 1)"}})}, "the dilation is not 1"},
-      {{data, Layer({{"num_group", "2"}})}, "there are several groups of channels"},
-      {{{1, 31, 56, 56}, Layer()}, "data has fewer than 32 channels"},
-      {{data, Layer({{"num_filter", "31"}})}, "there are fewer than 32 filters"},
-      {{{1, 1024, 56, 56}, Layer()}, "data has too many channels for 1 MiB of workspace"},
-      {{{1, 64, 3, 3}, Layer()},
-       "there are too few positions in all images to pay for the transform of the weights"},
-      {{{0, 64, 56, 56}, Layer()},
-       "there are too few positions in all images to pay for the transform of the weights"},
-  };
-  for (const auto& [call, reason] : cases) {
+  const auto expect_native = [](const Call& call, const std::string& reason) {
     EXPECT_EQ(Chosen(call), "native") << reason;
     const std::string error = Chosen(call, "winograd");
     EXPECT_TRUE(
@@ -86,7 +64,27 @@ TEST(ConvolutionChoiceTest, OtherLayersAreNativeAndTheErrorSaysWhy) {
                           "__implementation__ names, does not support "))
         << error;
     EXPECT_TRUE(error.ends_with(": " + reason)) << error;
-  }
+  };
+  expect_native({data, Layer(), DType::kFloat64}, "data is not float32");
+  expect_native({data, Layer(), DType::kFloat16}, "data is not float32");
+  expect_native({data, Layer({{"kernel", "(5, 5)"}})}, "the kernel is not 3 x 3");
+  expect_native({data, Layer({{"kernel", "(3, 1)"}})}, "the kernel is not 3 x 3");
+  expect_native({{1, 64, 900}, Layer({{"kernel", "(3,)"}, {"pad", "(1,)"}})},
+                "the kernel is not 3 x 3");
+  expect_native({{1, 64, 2, 56, 56}, Layer({{"kernel", "(1, 3, 3)"}, {"pad", "(0, 1, 1)"}})},
+                "data has a depth");
+  expect_native({data, Layer({{"stride", "(1, 2)"}})}, "the stride is not 1");
+  expect_native({data, Layer({{"dilate", "(2, 1)"}})}, "the dilation is not 1");
+  expect_native({data, Layer({{"num_group", "2"}})}, "there are several groups of channels");
+  expect_native({{1, 31, 56, 56}, Layer()}, "data has fewer than 32 channels");
+  expect_native({data, Layer({{"num_filter", "31"}})}, "there are fewer than 32 filters");
+  expect_native({{1, 1024, 56, 56}, Layer()}, "data has too many channels for 1 MiB of workspace");
+  expect_native(
+      {{1, 64, 3, 3}, Layer()},
+      "there are too few positions in all images to pay for the transform of the weights");
+  expect_native(
+      {{0, 64, 56, 56}, Layer()},
+      "there are too few positions in all images to pay for the transform of the weights");
 }
 
 TEST(ConvolutionChoiceTest, TheFormOfWeightsIsThatOfTheImplementation) {
