@@ -258,7 +258,7 @@ TEST(FuseMapsTest, OtherImplementationsAndWrongTypesStayByThemselves) {
   const NodeEntry out = Apply("negative", "out", {b});
   Program program = Build({out}, {{"x", {4}}}, kNullOp, DType::kInt32);
   EXPECT_THAT(FuseMaps(&program), SizeIs(0));  // Activation takes no integers
-  a.node->attributes.Set("__implementation__", "native");
+  a.node->attributes.Set("implementation", "native");
   program = Build({out}, {{"x", {4}}});
   EXPECT_THAT(FuseMaps(&program), SizeIs(1));
   EXPECT_THAT(Names(program), ElementsAre("a", "b+out"));

@@ -90,6 +90,10 @@ constexpr Exception kExceptions[] = {
     {"preloaded_multi_sgd_update", "", 1e-6, "MXNet has the parameters in float"},
     {"preloaded_multi_sgd_mom_update", "", 1e-6, "MXNet has the parameters in float"},
     {"_adamw_update", "", 1e-6, "MXNet has the parameters in float"},
+    {"_adamw_update", "state 1", kAnything, "MXNet scales and clips the gradient in its place"},
+    {"_multi_mp_lamb_update", "state 4", 1e-4, "MXNet rounds squares of weights to float16"},
+    {"_multi_mp_lamb_update", "state 9", 1e-4, "MXNet rounds squares of weights to float16"},
+    {"_multi_mp_lamb_update", "state 14", 1e-4, "MXNet rounds squares of weights to float16"},
     {"_multi_lamb_update", "", 1e-6, "MXNet has the parameters and norms in float"},
 };
 

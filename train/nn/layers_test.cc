@@ -232,6 +232,8 @@ TEST(LayersTest, OutputsAndGradientsAreGluonsAlsoCompiled) {
     for (const auto& [name, values] : expected) {
       SCOPED_TRACE(name);
       ASSERT_TRUE(imperative.contains(name));
+      // MXNet computes SELU's from the output, without the scale; differences check it below.
+      if (test.name == "selu" && name == "gradient data0") continue;
       ExpectNear(imperative.at(name), values, 2e-5f);
     }
     test.layer->Compile();
@@ -258,7 +260,7 @@ TEST(LayersTest, TheCosineLossComparesDirections) {
 }
 
 TEST(LayersTest, GradientsAreDifferencesOfTheOutputs) {
-  for (const char* const name : {"rms_norm", "attention_causal", "gru", "kl_numbers"}) {
+  for (const char* const name : {"rms_norm", "attention_causal", "gru", "kl_numbers", "selu"}) {
     SCOPED_TRACE(name);
     const std::vector<LayerCase> cases = Cases();
     const LayerCase& test = *std::find_if(

@@ -34,6 +34,11 @@ NDArray Loss::SumOfExample(const NDArray& x) const {
   return CallOne("sum", {x}, {{"axis", Text(options_.batch_axis)}, {"exclude", "True"}});
 }
 
+NDArray Loss::OfExample(const NDArray& losses) const {
+  if (losses.shape().ndim() <= 1) return losses;
+  return CallOne("mean", {losses}, {{"axis", Text(options_.batch_axis)}, {"exclude", "True"}});
+}
+
 std::vector<NDArray> Loss::ForwardAll(std::span<const NDArray> inputs) const {
   if (inputs.size() != num_inputs_ && inputs.size() != num_inputs_ + 1) {
     throw InvalidArgument("Loss: ", inputs.size(), " inputs were given, expected ", num_inputs_,
@@ -42,8 +47,7 @@ std::vector<NDArray> Loss::ForwardAll(std::span<const NDArray> inputs) const {
   NDArray loss = Elements(inputs.first(num_inputs_));
   if (inputs.size() > num_inputs_) loss = CallOne("broadcast_mul", {loss, inputs.back()});
   if (options_.weight != 1) loss = loss * options_.weight;
-  if (loss.shape().ndim() <= 1) return {loss};
-  return {CallOne("mean", {loss}, {{"axis", Text(options_.batch_axis)}, {"exclude", "True"}})};
+  return {OfExample(loss)};
 }
 
 NDArray L1Loss::Elements(std::span<const NDArray> inputs) const {

@@ -18,7 +18,7 @@ struct LossOptions {
 
 /// A loss for each example: loss(prediction, label), or with weights as a last input, which are
 /// broadcast to the loss of each element: (batch, 1, …) for one weight an example. The losses of an
-/// example's elements are averaged, so that the output is (batch). Backward of the output is the
+/// example's elements are averaged, except where a loss adds them, so that the output is (batch). Backward of the output is the
 /// gradient of its sum; Trainer::Step divides by the number of examples.
 class Loss : public Layer {
  protected:
@@ -28,6 +28,8 @@ class Loss : public Layer {
 
   /// Returns the loss of each element, without weights.
   virtual NDArray Elements(std::span<const NDArray> inputs) const = 0;
+  /// Returns the loss of each example, (batch): the mean of its elements' losses.
+  virtual NDArray OfExample(const NDArray& losses) const;
   /// Returns the sum over all axes but batch_axis.
   NDArray SumOfExample(const NDArray& x) const;
 
@@ -117,7 +119,7 @@ class SigmoidCrossEntropyLoss final : public Loss {
 
 /// label (log(label) - prediction), the divergence of S. Kullback and R. Leibler, 1951. Labels are
 /// probabilities; predictions are their logarithms, or, without `from_logits`, any numbers whose
-/// log softmax along `axis` is taken.
+/// log softmax along `axis` is taken. The losses of an example's elements are added.
 class KLDivLoss final : public Loss {
  public:
   explicit KLDivLoss(bool from_logits = true, int axis = -1, const LossOptions& options = {})
@@ -125,6 +127,7 @@ class KLDivLoss final : public Loss {
 
  private:
   NDArray Elements(std::span<const NDArray> inputs) const override;
+  NDArray OfExample(const NDArray& losses) const override { return SumOfExample(losses); }
 
   bool from_logits_;
   int axis_;

@@ -50,7 +50,7 @@ def run(case, function, inputs, parameters, states, train):
             outputs = [outputs]
         flat = [o for output in outputs for o in (output if isinstance(output, list) else [output])]
         heads = [nd.array(fill(o.shape, 'head%d' % i)) for i, o in enumerate(flat)]
-    autograd.backward(flat, heads)
+    autograd.backward(flat, heads, train_mode=train)
     for i, output in enumerate(flat):
         write(case, 'output', str(i), output)
     if inputs[0].grad is not None:
