@@ -255,6 +255,22 @@ cp "$scratch/whole" "$prefix-0003.params"
 mkdir "$scratch/empty"
 refuses "empty/model-symbol.json" --epochs=4 --checkpoint="$scratch/empty/model" --resume=3
 
+echo "== trainings that go on"
+training=(--model=mlp --training="$scratch/training")
+trains --model=mlp --epochs=6 --checkpoint="$scratch/whole" --test_images="$scratch/images.npy"
+# 360 images of 64 pixels, in float32, behind a header.
+(($(stat -c %s "$scratch/images.npy") / 256 == 360)) || fail "--test_images: another size than expected"
+trains --epochs=2 "${training[@]}"
+trains --epochs=6 "${training[@]}" --checkpoint="$scratch/continued"
+grep -q '^continued from update 90$' <<<"$output" || fail "--training does not say where it goes on: $output"
+cmp "$scratch/whole-0006.params" "$scratch/continued-0006.params" || fail "a training that went on has other weights"
+refuses "--training|--resume" --epochs=7 "${training[@]}" --checkpoint="$scratch/whole" --resume=6
+refuses "step 270|another network" --epochs=7 --training="$scratch/training"
+refuses "value 1 of setup is 32|expected 16" --epochs=7 "${training[@]}" --batch_size=16
+printf 'x' >>"$scratch/training/0000000270/state.params"
+refuses "0000000270/state.params|checksum|manifest" --epochs=7 "${training[@]}"
+refuses "no folder" --training="$scratch/whole-0006.params"
+
 echo "== signals"
 # interrupts SIGNAL ARGUMENT...: sends it after the first epoch's line. Leaves the status in $status,
 # and what is in the folder for temporary files in $left.
@@ -286,6 +302,14 @@ if [[ -s "$saved" ]]; then
 else
   fail "SIGINT: no network was saved: $(cat "$scratch/stdout")"
 fi
+interrupts INT --training="$scratch/interrupted"
+((status == 130)) || fail "SIGINT with --training: ended with $status: $(cat "$scratch/stderr")"
+number="$(sed -n 's/^stopped in epoch \([0-9]*\); the same command goes on .*/\1/p' "$scratch/stdout")"
+trains --model=mlp --epochs="$number" --training="$scratch/interrupted" --checkpoint="$scratch/interrupted"
+trains --model=mlp --epochs="$number" --checkpoint="$scratch/whole"
+number="$(printf '%04d' "$number")"
+cmp "$scratch/whole-$number.params" "$scratch/interrupted-$number.params" ||
+  fail "a training that was interrupted has other weights"
 interrupts KILL
 [[ "$left" == tessera-digits-* ]] || fail "SIGKILL: expected a folder left behind: $left"
 interrupts TERM

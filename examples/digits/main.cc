@@ -3,12 +3,13 @@
 //   bazel run //examples/digits                           # the digits that come with the example
 //   bazel run //examples/digits -- --model=mlp --epochs=10
 //   bazel run //examples/digits -- --data=/path/to/mnist
+//   bazel run //examples/digits -- --training=/tmp/digits  # goes on from there, if it was stopped
 //
 // Whatever is wrong with arguments or files ends in one line on stderr and exit code 2.
 //
-// Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs. The network is then saved
-// where --checkpoint says, under the number of the epoch that was not finished, and the exit code
-// is 130 or 143.
+// Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs. The whole training is then
+// saved where --training says, the network where --checkpoint says, under the number of the epoch
+// that was not finished, and the exit code is 130 or 143.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,6 +34,9 @@
 #include "tessera/examples/digits/network.h"
 #include "tessera/examples/digits/options.h"
 #include "tessera/kvstore/kvstore.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/npy.h"
+#include "tessera/train/checkpoint_folder.h"
 #include "tessera/train/module.h"
 #include "tessera/train/stop_signals.h"
 
@@ -55,13 +59,13 @@ void CheckLoss(int epoch, double loss) {
 /// that nothing is saved.
 class Progress {
  public:
-  Progress(int first_epoch, int epochs) : first_epoch_(first_epoch), epochs_(epochs) {}
+  explicit Progress(int epochs) : epochs_(epochs) {}
 
   void operator()(const EpochEndParam& param) {
     const double images_per_second = static_cast<double>(param.samples) / param.seconds;
     best_images_per_second_ = std::max(best_images_per_second_, images_per_second);
     const int done = param.epoch + 1;
-    const double seconds_per_epoch = SecondsSince(start_) / (done - first_epoch_);
+    const double seconds_per_epoch = SecondsSince(start_) / ++epochs_here_;
     std::printf("epoch %2d/%d  loss %.4f  accuracy %.4f  %.0f images/s  %.1f s left\n", done,
                 epochs_, param.training[1].value, param.training[0].value, images_per_second,
                 seconds_per_epoch * (epochs_ - done));
@@ -76,9 +80,9 @@ class Progress {
   double best_images_per_second() const { return best_images_per_second_; }
 
  private:
-  const int first_epoch_;
   const int epochs_;
   const Clock::time_point start_ = Clock::now();
+  int epochs_here_ = 0;  // without those of a training that goes on
   double best_images_per_second_ = 0;
 };
 
@@ -141,7 +145,23 @@ class ScratchFolder {
   int lock_ = -1;
 };
 
-FitResult Train(const Options& options, Dataset* dataset, Module* module,
+/// Writes the test images in the shape and the scale that the network takes.
+void SaveTestImages(const std::string& path, IdxIter* test) {
+  TShape shape = test->ProvideData()[0].shape;
+  shape[0] = test->num_examples();
+  const NDArray images(shape);
+  index_t row = 0;
+  for (test->BeforeFirst(); test->Next();) {
+    const DataBatch& batch = test->GetBatch();
+    const index_t count = test->batch_size() - batch.pad;
+    CopyFromTo(batch.data[0].Slice(0, count), images.Slice(row, row + count));
+    row += count;
+  }
+  SaveNpy(path, images);
+}
+
+/// Trains. `folder` keeps the whole training, unless it is null.
+FitResult Train(const Options& options, Dataset* dataset, Module* module, CheckpointFolder* folder,
                 double* images_per_second) {
   SgdOptions sgd;
   sgd.learning_rate = options.lr;
@@ -152,7 +172,10 @@ FitResult Train(const Options& options, Dataset* dataset, Module* module,
     std::printf("resumed after epoch %d, update %lld; momentum and order of the data start anew\n",
                 options.resume, static_cast<long long>(sgd.begin_num_update));
   }
-  Progress progress(options.resume, options.epochs);
+  if (const auto latest = folder != nullptr ? folder->Latest() : std::nullopt) {
+    std::printf("continued from update %lld\n", static_cast<long long>(*latest));
+  }
+  Progress progress(options.epochs);
   const FitResult result = module->Fit(
       dataset->train.get(),
       {.num_epoch = options.epochs,
@@ -166,7 +189,9 @@ FitResult Train(const Options& options, Dataset* dataset, Module* module,
        .seed = options.seed,
        .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
        .batch_end = {std::ref(progress)},
-       .epoch_end = {std::ref(progress)}});
+       .epoch_end = {std::ref(progress)},
+       .checkpoints = folder,
+       .resume = folder != nullptr});
   *images_per_second = progress.best_images_per_second();
   return result;
 }
@@ -189,8 +214,13 @@ Module MakeModule(const Options& options, const ModuleOptions& module_options) {
   return module;
 }
 
-/// Saves what was trained until a signal came, if the user has said where.
+/// Saves what was trained until a signal came, if the user has said where. A folder for the whole
+/// training has it already.
 void SaveInterrupted(const Options& options, int epoch, const Module& module) {
+  if (!options.training.empty()) {
+    std::printf("stopped in epoch %d; the same command goes on from %s\n", epoch,
+                options.training.c_str());
+  }
   if (options.checkpoint.empty()) return;
   module.SaveCheckpoint(options.checkpoint, epoch);
   std::printf("stopped in epoch %d; saved %s\n", epoch,
@@ -199,13 +229,17 @@ void SaveInterrupted(const Options& options, int epoch, const Module& module) {
 
 void Run(const Options& options) {
   Dataset dataset = OpenDataset(options);
+  if (!options.test_images.empty()) SaveTestImages(options.test_images, dataset.test.get());
+  std::optional<CheckpointFolder> folder;
+  if (!options.training.empty()) folder.emplace(options.training);
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);
   Module module = MakeModule(options, module_options);
   std::optional<ScratchFolder> scratch;
   if (options.checkpoint.empty()) scratch.emplace();
   double images_per_second = 0;
-  const FitResult result = Train(options, &dataset, &module, &images_per_second);
+  const FitResult result =
+      Train(options, &dataset, &module, folder ? &*folder : nullptr, &images_per_second);
   if (result.stopped) return SaveInterrupted(options, result.num_epoch + 1, module);
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);

@@ -84,6 +84,10 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
                  "go on from the checkpoint that was saved after this epoch")
       ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
+  app.add_option("--training", options.training,
+                 "folder for the whole training, which goes on from what is there, bit for bit");
+  app.add_option("--test_images", options.test_images,
+                 "save the test images as this .npy file, for //examples/serve");
   if (!command_line::Parse(&app, argc, argv)) return std::nullopt;
   CheckFloat("--lr", options.lr, std::numeric_limits<float>::min());
   CheckFloat("--wd", options.wd, 0);
@@ -93,12 +97,17 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   if (options.resume > 0 && options.checkpoint.empty()) {
     throw InvalidArgument("--resume: there is no --checkpoint, expected the prefix to go on from");
   }
+  if (options.resume > 0 && !options.training.empty()) {
+    throw InvalidArgument("--resume: --training goes on by itself, expected one of the two");
+  }
   if (options.resume >= options.epochs) {
     throw InvalidArgument("--epochs: ", options.epochs, ", expected more than the ", options.resume,
                           " of --resume");
   }
   options.data = FromUsersFolder(options.data);
   options.checkpoint = FromUsersFolder(options.checkpoint);
+  options.training = FromUsersFolder(options.training);
+  options.test_images = FromUsersFolder(options.test_images);
   CheckWritable(options);
   return options;
 }

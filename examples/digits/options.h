@@ -12,9 +12,11 @@ struct Options {
   std::string model = "cnn";
   std::string device = "cpu";
   std::string kvstore = "none";
-  std::string data;        ///< a folder; empty: the digits that come with the example
-  std::string checkpoint;  ///< a path prefix; empty: a folder that is removed at the end
-  int resume = 0;          ///< go on from the checkpoint of this epoch; 0: begin anew
+  std::string data;         ///< a folder; empty: the digits that come with the example
+  std::string checkpoint;   ///< a path prefix; empty: a folder that is removed at the end
+  int resume = 0;           ///< go on from the checkpoint of this epoch; 0: begin anew
+  std::string training;     ///< a folder for the whole training; empty: none
+  std::string test_images;  ///< a file for the test images; empty: none
   int epochs = 20;
   int64_t batch_size = 32;
   double lr = 0.1;
