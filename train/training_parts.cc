@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include "tessera/base/device.h"
 #include "tessera/base/error.h"
@@ -53,6 +52,60 @@ class RandomGenerators final : public Stateful {
   static std::string PositionName(size_t i) { return "position_" + std::to_string(i); }
 };
 
+/// A number of the program, as one value of a kind of values in a state.
+template <typename T, auto kKind>
+class NumberPart final : public Stateful {
+ public:
+  explicit NumberPart(T* number) : number_(number) {}
+
+  TrainingState SaveState() const override {
+    TrainingState state;
+    (state.*kKind)[kValue] = {*number_};
+    return state;
+  }
+  void LoadState(const TrainingState& state) override {
+    const auto found = (state.*kKind).find(kValue);
+    if (found == (state.*kKind).end() || found->second.size() != 1) {
+      throw DataLoss("TrainingParts: the state is that of another part, expected a number");
+    }
+    *number_ = found->second[0];
+  }
+
+ private:
+  static constexpr const char* kValue = "value";
+
+  T* const number_;
+};
+
+/// Arrays of the program.
+class ArraysPart final : public Stateful {
+ public:
+  explicit ArraysPart(std::vector<NDArray>* arrays) : arrays_(arrays) {}
+
+  TrainingState SaveState() const override {
+    TrainingState state;
+    state.integers["count"] = {static_cast<int64_t>(arrays_->size())};
+    for (size_t i = 0; i < arrays_->size(); ++i) {
+      NDArray& copy = state.arrays[NameOf(i)] = (*arrays_)[i].Copy(Device::Cpu());
+      copy.WaitToRead();
+    }
+    return state;
+  }
+  void LoadState(const TrainingState& state) override {
+    std::vector<NDArray> arrays;
+    const int64_t count = state.Integer("count");
+    for (size_t i = 0; static_cast<int64_t>(i) < count; ++i) {
+      arrays.push_back(state.Array(NameOf(i)).Copy(Device::Cpu()));
+    }
+    *arrays_ = std::move(arrays);
+  }
+
+ private:
+  static std::string NameOf(size_t i) { return "array_" + std::to_string(i); }
+
+  std::vector<NDArray>* const arrays_;
+};
+
 }  // namespace
 
 void TrainingParts::AddOwned(std::string name, std::shared_ptr<Stateful> part) {
@@ -68,6 +121,19 @@ void TrainingParts::AddOwned(std::string name, std::shared_ptr<Stateful> part) {
 void TrainingParts::Add(std::string name, Stateful* part) {
   // Does not own the part.
   AddOwned(std::move(name), std::shared_ptr<Stateful>(std::shared_ptr<void>(), part));
+}
+
+void TrainingParts::Add(std::string name, int64_t* number) {
+  AddOwned(std::move(name),
+           std::make_shared<NumberPart<int64_t, &TrainingState::integers>>(number));
+}
+
+void TrainingParts::Add(std::string name, double* number) {
+  AddOwned(std::move(name), std::make_shared<NumberPart<double, &TrainingState::numbers>>(number));
+}
+
+void TrainingParts::Add(std::string name, std::vector<NDArray>* arrays) {
+  AddOwned(std::move(name), std::make_shared<ArraysPart>(arrays));
 }
 
 void TrainingParts::AddRandom(std::string name) {

@@ -1,11 +1,13 @@
 #ifndef TESSERA_TRAIN_TRAINING_PARTS_H_
 #define TESSERA_TRAIN_TRAINING_PARTS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/state.h"
 
 namespace tessera {
@@ -25,6 +27,12 @@ class TrainingParts final : public Stateful {
   /// Adds a part under a name. Throws Error(kInvalidArgument) for a name that another part has,
   /// that is empty or has the character '/'.
   void Add(std::string name, Stateful* part);
+  /// Add a number or arrays of a loop of one's own, such as the epoch, a sum of losses or the
+  /// states of a recurrent network. No array is_none(). LoadState sets the arrays to copies in host
+  /// memory, as many as were saved.
+  void Add(std::string name, int64_t* number);
+  void Add(std::string name, double* number);
+  void Add(std::string name, std::vector<NDArray>* arrays);
   /// Adds the random generators of the process: those of ResourceManager::Get(), from which Dropout
   /// and operators that sample draw.
   void AddRandom(std::string name);
