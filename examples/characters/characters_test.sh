@@ -24,6 +24,29 @@ prompt="$(tail -c "+$((size / 10 * 9 + 1))" "$text" | head -c 48)"
 # Spaces and ends of lines at its end are lost above.
 ((${#paragraph} > 48 + 50)) || fail "the paragraph has ${#paragraph} characters, expected 148"
 
+# A training that is stopped goes on to the same end as a whole one.
+scratch="$(mktemp -d "${TEST_TMPDIR:-/tmp}/characters.XXXXXX")"
+trap 'rm -rf "$scratch"' EXIT
+small=(--text="$text" --generate=20 --units=16 --epochs=20)
+whole="$("$program" "${small[@]}" --training="$scratch/whole")" || fail "the whole training ended with $?"
+# Not ignored, as SIGINT is in what a script starts in the background.
+env --default-signal "$program" "${small[@]}" --training="$scratch/stopped" >"$scratch/output" 2>&1 &
+for ((waited = 0; waited < 3000; ++waited)); do
+  grep -q '^epoch  1/20' "$scratch/output" && break
+  sleep 0.02
+done
+kill -INT $!
+status=0
+wait $! || status=$?
+((status == 130)) || fail "SIGINT: ended with $status: $(cat "$scratch/output")"
+tail -n 1 "$scratch/output"
+continued="$("$program" "${small[@]}" --training="$scratch/stopped")" || fail "the training that goes on ended with $?"
+grep -E '^continued from update [0-9]+$' <<<"$continued" || fail "it did not go on: $continued"
+end() { sed -n '/^bits per character of/,$p' <<<"$1"; }
+[[ -n "$(end "$whole")" && "$(end "$continued")" == "$(end "$whole")" ]] || fail "another end: $(end "$continued")"
+last="$(ls "$scratch/whole" | tail -n 1)"
+cmp "$scratch/whole/$last/layers.params" "$scratch/stopped/$last/layers.params" || fail "the weights differ"
+
 status=0
 message="$("$program" --text="$text.missing" "$@" 2>&1)" || status=$?
 ((status == 2)) && [[ "$message" == *"$text.missing cannot be read"* ]] ||

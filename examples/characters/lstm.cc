@@ -3,6 +3,9 @@
 //   bazel run //examples/characters:lstm                          # Debian's texts of licences
 //   bazel run //examples/characters:lstm -- --text=book.txt --epochs=20
 //
+// With --training=FOLDER a training that is stopped, also by Ctrl-C, goes on when it is called
+// again.
+//
 // Prints the bits for each character of the text's last tenth, which was not trained on, beside
 // those of gzip and xz.
 #include <memory>
@@ -22,6 +25,7 @@
 #include "tessera/train/nn/dropout.h"
 #include "tessera/train/nn/embedding.h"
 #include "tessera/train/nn/recurrent.h"
+#include "tessera/train/stop_signals.h"
 
 namespace tessera::characters {
 namespace {
@@ -66,7 +70,8 @@ class LstmModel final : public CharacterModel {
 
 int main(int argc, char** argv) {
   using namespace tessera::characters;  // NOLINT
-  return tessera::command_line::RunProgram("lstm", [argc, argv] {
+  const tessera::StopSignals signals;
+  const int status = tessera::command_line::RunProgram("lstm", [argc, argv] {
     const std::optional<Options> options =
         ParseOptions("lstm", {.units = 256, .learning_rate = 5e-3}, argc, argv);
     if (!options) return;
@@ -75,4 +80,5 @@ int main(int argc, char** argv) {
     LstmModel model(alphabet.size(), options->units);
     TrainAndWrite(*options, text, alphabet, &model);
   });
+  return status != 0 ? status : tessera::StopSignals::exit_code();
 }

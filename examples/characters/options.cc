@@ -25,8 +25,11 @@ std::optional<Options> ParseOptions(const std::string& program, Options options,
       ->check(CLI::Range(0, kMost));
   app.add_option("--seed", options.seed, "fixes first weights, dropout and the paragraph")
       ->check(CheckDecimal);
+  app.add_option("--training", options.training,
+                 "folder for the whole training, which goes on from what is there, bit for bit");
   if (!command_line::Parse(&app, argc, argv)) return std::nullopt;
   options.text = command_line::FromUsersFolder(options.text);
+  options.training = command_line::FromUsersFolder(options.training);
   return options;
 }
 

@@ -17,6 +17,7 @@ struct Options {
   double learning_rate{};                           ///< the largest, of Adam; no flag
   int generate = 600;                               ///< characters of the generated paragraph
   uint64_t seed = 1;                                ///< fixes first weights and all choices
+  std::string training;                             ///< keeps the training; empty: it is not kept
 };
 
 /// Reads the command line of a program with its own defaults. Nothing is returned if it asked for

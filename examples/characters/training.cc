@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "tessera/base/error.h"
+#include "tessera/examples/training_folder/training_folder.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/train/adam.h"
@@ -20,6 +21,7 @@
 #include "tessera/train/lr_scheduler.h"
 #include "tessera/train/nn/loss.h"
 #include "tessera/train/nn/trainer.h"
+#include "tessera/train/stop_signals.h"
 
 namespace tessera::characters {
 namespace {
@@ -70,33 +72,56 @@ double Mean(const NDArray& array) {
   return sum / static_cast<double>(array.shape().Size());
 }
 
-/// A model with its optimizer.
+/// A model with its optimizer, and the place in the text.
 class Training {
  public:
-  /// Prepares so many epochs on a text of this size.
+  /// Prepares so many epochs on a text of this size, or goes on with a training that was kept.
   Training(const Options& options, const std::vector<float>& text, CharacterModel* model)
       : model_(*model),
-        trainer_(model->Parameters(), std::make_shared<Adam>(AdamSettings(options, text))) {}
+        trainer_(model->Parameters(), std::make_shared<Adam>(AdamSettings(options, text))),
+        folder_(options.training, model, &trainer_) {
+    folder_.parts().Add("epoch", &epoch_);
+    folder_.parts().Add("begin", &begin_);
+    folder_.parts().Add("steps", &steps_);
+    folder_.parts().Add("sum", &sum_);
+    folder_.parts().Add("states", &states_);
+    folder_.Continue();
+  }
 
-  /// Reads the text once from `begin` on, and returns the bits for each character. The text goes on
-  /// from step to step, and so do the states.
-  double Epoch(const std::vector<float>& text, index_t begin) {
-    std::vector<NDArray> states = model_.BeginState(kBatch);
+  /// Returns the number of the epoch that is to be read, from 1.
+  int epoch() const { return static_cast<int>(epoch_); }
+
+  /// Reads the text once from `first` on, or the rest of it after a stop, and returns the bits for
+  /// each character; nothing if a signal stops it. The text goes on from step to step, and so do
+  /// the states.
+  std::optional<double> Epoch(const std::vector<float>& text, index_t first) {
+    if (begin_ < 0) {
+      begin_ = first;
+      states_ = model_.BeginState(kBatch);
+    }
     const index_t part = PartLength(text, kBatch);
-    double sum = 0;
-    int steps = 0;
-    for (; begin + kLength < part; begin += kLength, ++steps) {
-      const Window window = WindowAt(text, kBatch, begin, kLength);
+    for (; begin_ + kLength < part; begin_ += kLength, ++steps_) {
+      if (StopSignals::received() != 0) {
+        folder_.Stop(epoch());
+        return std::nullopt;
+      }
+      const Window window = WindowAt(text, kBatch, begin_, kLength);
       NDArray loss;
       {
         const autograd::Record record;
-        loss = loss_(Predict(model_, window.characters, &states), window.next);
+        loss = loss_(Predict(model_, window.characters, &states_), window.next);
       }
       loss.Backward();
       trainer_.Step(kBatch);
-      sum += Mean(loss);  // waits, so that only one step's arrays take memory
+      sum_ += Mean(loss);  // waits, so that only one step's arrays take memory
     }
-    return sum / steps / std::numbers::ln2;
+    const double bits = sum_ / static_cast<double>(steps_) / std::numbers::ln2;
+    ++epoch_;
+    begin_ = -1;
+    steps_ = 0;
+    sum_ = 0;
+    folder_.Save();
+    return bits;
   }
 
   /// Returns the bits for each character of a text but its first, read from its beginning.
@@ -127,6 +152,12 @@ class Training {
   const CharacterModel& model_;
   const nn::SoftmaxCrossEntropyLoss loss_;
   nn::Trainer trainer_;
+  // Of the epoch that is read: its number, the next place in each part of the text, or -1 before
+  // the first, and the steps so far with the sum of their losses and the states behind them.
+  int64_t epoch_ = 1, begin_ = -1, steps_ = 0;
+  double sum_ = 0;
+  std::vector<NDArray> states_;
+  training_folder::TrainingFolder folder_;
 };
 
 /// Returns a prompt and characters that the model writes behind it.
@@ -181,19 +212,23 @@ void TrainAndWrite(const Options& options, const std::string& text, const Alphab
   const std::vector<float> learned = alphabet.Encode(beginning), tested = alphabet.Encode(end);
   Training training(options, learned, model);
   std::mt19937_64 random(options.seed);
-  double bits = 0;
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+  random.discard(static_cast<uint64_t>(training.epoch() - 1));  // of the epochs before
+  std::optional<double> bits;
+  while (training.epoch() <= options.epochs) {
+    const int epoch = training.epoch();
     const auto start = std::chrono::steady_clock::now();
-    const double training_bits =
+    const std::optional<double> training_bits =
         training.Epoch(learned, static_cast<index_t>(random() % static_cast<uint64_t>(kLength)));
+    if (!training_bits) return;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     bits = training.Test(tested);
     std::printf("epoch %2d/%d  bits per character: training %.3f, test %.3f  %.0f characters/s\n",
-                epoch, options.epochs, training_bits, bits,
+                epoch, options.epochs, *training_bits, *bits,
                 static_cast<double>(learned.size()) / seconds.count());
     std::fflush(stdout);
   }
-  std::printf("bits per character of the last tenth: model %.3f", bits);
+  if (!bits) bits = training.Test(tested);
+  std::printf("bits per character of the last tenth: model %.3f", *bits);
   PrintCompressed("gzip", beginning, text);
   PrintCompressed("xz", beginning, text);
   const std::string written = Write(*model, alphabet, end.substr(0, kPrompt), options);

@@ -3,6 +3,9 @@
 //   bazel run //examples/characters:transformer                   # Debian's texts of licences
 //   bazel run //examples/characters:transformer -- --text=book.txt --epochs=20
 //
+// With --training=FOLDER a training that is stopped, also by Ctrl-C, goes on when it is called
+// again.
+//
 // Prints the bits for each character of the text's last tenth, which was not trained on, beside
 // those of gzip and xz.
 #include <memory>
@@ -25,6 +28,7 @@
 #include "tessera/train/nn/embedding.h"
 #include "tessera/train/nn/norm.h"
 #include "tessera/train/nn/sequential.h"
+#include "tessera/train/stop_signals.h"
 
 namespace tessera::characters {
 namespace {
@@ -112,7 +116,8 @@ class Transformer final : public CharacterModel {
 
 int main(int argc, char** argv) {
   using namespace tessera::characters;  // NOLINT
-  return tessera::command_line::RunProgram("transformer", [argc, argv] {
+  const tessera::StopSignals signals;
+  const int status = tessera::command_line::RunProgram("transformer", [argc, argv] {
     const std::optional<Options> options =
         ParseOptions("transformer", {.units = 128, .learning_rate = 2e-3}, argc, argv);
     if (!options) return;
@@ -121,4 +126,5 @@ int main(int argc, char** argv) {
     Transformer model(alphabet.size(), options->units);
     TrainAndWrite(*options, text, alphabet, &model);
   });
+  return status != 0 ? status : tessera::StopSignals::exit_code();
 }

@@ -2,6 +2,10 @@
 // images, and tests it:
 //
 //   bazel run //examples/resnet
+//   bazel run //examples/resnet -- --training=/tmp/resnet  # goes on from there, if it was stopped
+//
+// Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs, with exit code 130 or 143.
+// It is then saved where --training says.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +16,7 @@
 
 #include "CLI/CLI.hpp"
 #include "tessera/examples/command_line/command_line.h"
+#include "tessera/examples/training_folder/training_folder.h"
 #include "tessera/io/idx_iter.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
@@ -28,6 +33,7 @@
 #include "tessera/train/nn/sequential.h"
 #include "tessera/train/nn/trainer.h"
 #include "tessera/train/sgd.h"
+#include "tessera/train/stop_signals.h"
 
 namespace tessera::resnet {
 namespace {
@@ -83,6 +89,7 @@ nn::Sequential ResNet20(index_t classes) {
 struct Options {
   int epochs = 10;
   int num_parts = 1;
+  std::string training;  // empty: it is not kept
 };
 
 void Run(const Options& options) {
@@ -110,10 +117,17 @@ void Run(const Options& options) {
   sgd.lr_scheduler = std::make_shared<CosineScheduler>(options.epochs * train.num_batches());
   nn::Trainer trainer(net.Parameters(), std::make_shared<Sgd>(sgd));
   const nn::SoftmaxCrossEntropyLoss loss_function;
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+  int64_t epoch = 1;
+  double sum = 0;  // of the epoch's losses so far
+  training_folder::TrainingFolder folder(options.training, &net, &trainer);
+  folder.parts().Add("data", &train);
+  folder.parts().Add("epoch", &epoch);
+  folder.parts().Add("sum", &sum);
+  folder.Continue();
+  while (epoch <= options.epochs) {
     const auto start = std::chrono::steady_clock::now();
-    double sum = 0;
-    for (train.BeforeFirst(); train.Next(); trainer.Step(train.batch_size())) {
+    index_t batches = 0;  // without those of a training that goes on
+    while (train.Next()) {
       const DataBatch& batch = train.GetBatch();
       NDArray loss;
       {
@@ -121,14 +135,22 @@ void Run(const Options& options) {
         loss = loss_function(net(batch.data[0]), batch.label[0]);
       }
       loss.Backward();
+      trainer.Step(train.batch_size());
       for (const float value : loss.ToVector()) sum += value;
+      ++batches;
+      if (StopSignals::received() != 0) return folder.Stop(static_cast<int>(epoch));
     }
     NDArray::WaitAll();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const double images = static_cast<double>(train.num_batches() * train.batch_size());
-    std::printf("epoch %2d/%d  loss %.4f  %.0f images/s\n", epoch, options.epochs, sum / images,
-                images / seconds.count());
+    const auto batch_size = static_cast<double>(train.batch_size());
+    std::printf("epoch %2d/%d  loss %.4f  %.0f images/s\n", static_cast<int>(epoch), options.epochs,
+                sum / (static_cast<double>(train.num_batches()) * batch_size),
+                static_cast<double>(batches) * batch_size / seconds.count());
     std::fflush(stdout);
+    train.BeforeFirst();
+    ++epoch;
+    sum = 0;
+    folder.Save();
   }
   Accuracy accuracy;
   for (test.BeforeFirst(); test.Next();) {
@@ -150,12 +172,19 @@ void Main(int argc, char** argv) {
                  "trains on the first of so many equal parts of the data")
       ->check(command_line::CheckDecimal)
       ->check(CLI::Range(1, kMost));
-  if (command_line::Parse(&app, argc, argv)) Run(options);
+  app.add_option("--training", options.training,
+                 "folder for the whole training, which goes on from what is there, bit for bit");
+  if (!command_line::Parse(&app, argc, argv)) return;
+  options.training = command_line::FromUsersFolder(options.training);
+  Run(options);
 }
 
 }  // namespace
 }  // namespace tessera::resnet
 
 int main(int argc, char** argv) {
-  return tessera::command_line::RunProgram("resnet", [&] { tessera::resnet::Main(argc, argv); });
+  const tessera::StopSignals signals;
+  const int status =
+      tessera::command_line::RunProgram("resnet", [&] { tessera::resnet::Main(argc, argv); });
+  return status != 0 ? status : tessera::StopSignals::exit_code();
 }
