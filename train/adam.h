@@ -65,10 +65,10 @@ struct LambOptions : OptimizerOptions {
   bool bias_correction = true;  ///< whether the states' start at 0 is corrected
 };
 
-/// LAMB (Y. You et al., ICLR 2020): a direction like AdamW's step, d = m / (sqrt(v) + epsilon) + wd
-/// * weight with the corrected mean and variance m and v, then weight -= lr * r * d, r = |weight|
-/// limited to the bounds / |d|, or 1 where a norm is 0. The operator _multi_lamb_update computes
-/// the same. For the CPU.
+/// LAMB (Y. You et al., ICLR 2020): a direction like AdamW's step,
+/// d = m / (sqrt(v) + epsilon) + wd * weight with the corrected mean and variance m and v, then
+/// weight -= lr * r * d, r = |weight| limited to the bounds / |d|, or 1 where a norm is 0. The
+/// operator _multi_lamb_update computes the same. For the CPU.
 class Lamb final : public Optimizer {
  public:
   /// Throws Error(kInvalidArgument) for numbers out of range, and as Optimizer does.

@@ -10,10 +10,9 @@ struct AdaGradOptions : OptimizerOptions {
   double epsilon = 1e-7;  ///< added under the root
 };
 
-/// AdaGrad (J. Duchi et al., JMLR 2011): g = clip(rescale_grad * grad); history += g^2; weight -=
-/// lr
-/// * (g / sqrt(history + epsilon) + wd * weight). The operator _sparse_adagrad_update computes the
-/// same.
+/// AdaGrad (J. Duchi et al., JMLR 2011): g = clip(rescale_grad * grad); history += g^2;
+/// weight -= lr * (g / sqrt(history + epsilon) + wd * weight). The operator _sparse_adagrad_update
+/// computes the same.
 class AdaGrad final : public Optimizer {
  public:
   /// Throws Error(kInvalidArgument) for a negative epsilon, and as Optimizer does.
@@ -47,10 +46,9 @@ struct RmsPropOptions : OptimizerOptions {
 
 /// RMSProp (T. Tieleman, G. Hinton: Lecture 6.5, 2012): g = clip(rescale_grad * grad + wd *
 /// weight); n = gamma1 * n + (1 - gamma1) * g^2; weight -= lr * g / sqrt(n + epsilon). If centered
-/// (A. Graves, 2013, equations 38 to 45): m = gamma1 * m + (1 - gamma1) * g; delta = gamma2 * delta
-/// - lr
-/// * g / sqrt(n - m^2 + epsilon); weight += delta. The operators rmsprop_update and
-/// rmspropalex_update compute the same.
+/// (A. Graves, 2013, equations 38 to 45): m = gamma1 * m + (1 - gamma1) * g;
+/// delta = gamma2 * delta - lr * g / sqrt(n - m^2 + epsilon); weight += delta. The operators
+/// rmsprop_update and rmspropalex_update compute the same.
 class RmsProp final : public Optimizer {
  public:
   /// Throws Error(kInvalidArgument) for numbers out of range, and as Optimizer does.

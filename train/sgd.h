@@ -39,10 +39,11 @@ struct SignumOptions : OptimizerOptions {
   double wd_lh = 0;       ///< weight decay outside of the momentum
 };
 
-/// Steps along signs (J. Bernstein et al.: signSGD, ICML 2018): g = clip(rescale_grad * grad) + wd
-/// * weight; mom = momentum * mom - (1 - momentum) * g; weight = (1 - lr * wd_lh) * weight + lr *
-/// sign(mom). Without momentum: weight = (1 - lr * wd) * weight - lr * sign(grad). The operators
-/// signum_update and signsgd_update compute the same.
+/// Steps along signs (J. Bernstein et al.: signSGD, ICML 2018):
+/// g = clip(rescale_grad * grad) + wd * weight; mom = momentum * mom - (1 - momentum) * g;
+/// weight = (1 - lr * wd_lh) * weight + lr * sign(mom). Without momentum:
+/// weight = (1 - lr * wd) * weight - lr * sign(grad). The operators signum_update and
+/// signsgd_update compute the same.
 class Signum final : public Optimizer {
  public:
   /// Throws Error(kInvalidArgument) unless 0 <= momentum < 1, and as Optimizer does.
