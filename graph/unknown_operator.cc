@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/graph/loop_property.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
 
@@ -46,8 +47,28 @@ bool UnknownOperatorProperty::InferType(std::vector<DType>*, std::vector<DType>*
   throw OperatorRegistry::Get().UnknownOperator(name_);
 }
 
+namespace {
+
+/// Returns the node's property if it is that of a loop, or null.
+const LoopProperty* LoopOf(const Node& node) {
+  return dynamic_cast<const LoopProperty*>(node.property.get());
+}
+
+/// Throws what RequireImplemented throws for the graphs of a loop.
+void RequireImplementedIn(const Node& node, const LoopProperty& property) {
+  try {
+    const LoopDescription& loop = property.loop();
+    if (loop.condition.index != nullptr) RequireImplemented(*loop.condition.index);
+    for (const LoopGraph& body : loop.bodies) RequireImplemented(*body.index);
+  } catch (const Error& error) {
+    throw error.WithMessage("node \"" + Excerpt(node.name) + "\": " + error.what());
+  }
+}
+
+}  // namespace
+
 bool IsImplemented(const Node& node) {
-  return node.subgraphs.empty() &&
+  return (node.subgraphs.empty() || LoopOf(node) != nullptr) &&
          dynamic_cast<const UnknownOperatorProperty*>(node.property.get()) == nullptr;
 }
 
@@ -58,7 +79,11 @@ void RequireImplemented(const IndexedGraph& graph) {
   int others = 0;
   const Node* with_subgraphs = nullptr;
   for (const Node* node : graph.nodes()) {
-    if (!node->subgraphs.empty() && with_subgraphs == nullptr) with_subgraphs = node;
+    if (const LoopProperty* const loop = LoopOf(*node)) {
+      RequireImplementedIn(*node, *loop);
+    } else if (!node->subgraphs.empty() && with_subgraphs == nullptr) {
+      with_subgraphs = node;
+    }
     if (dynamic_cast<const UnknownOperatorProperty*>(node->property.get()) == nullptr) continue;
     const std::string& op = node->property->TypeString();
     if (listed.contains(op)) continue;

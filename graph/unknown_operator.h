@@ -40,12 +40,14 @@ class UnknownOperatorProperty final : public OperatorProperty {
   ParameterMap parameters_;
 };
 
-/// Returns whether the registry has the node's operator and the node holds no subgraphs.
+/// Returns whether the registry has the node's operator and the node holds no subgraphs, or it is a
+/// loop (LoopProperty).
 bool IsImplemented(const Node& node);
 
 /// Throws for a graph that can be loaded and saved, but neither inferred nor run: one
 /// Error(kNotFound) for all unknown operators, each with the first node that uses it, of at most
-/// ten operators; Error(kUnimplemented) for a node that holds subgraphs.
+/// ten operators; Error(kUnimplemented) for a node that holds subgraphs and is no loop. What the
+/// graphs of a loop hold is an error that begins with the loop's node.
 void RequireImplemented(const IndexedGraph& graph);
 
 }  // namespace tessera::graph

@@ -265,7 +265,7 @@ TEST(SymbolJsonTest, ControlDependenciesAreNotIgnored) {
 }
 
 TEST(SymbolJsonTest, SubgraphsSurviveSavingAndAreNotRun) {
-  // A loop whose body has a node of subgraphs too.
+  // A subgraph that has a node of subgraphs too.
   const std::string inner = R"({"nodes": [{"op": "null", "name": "y", "inputs": []},
       {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]], "attrs": {"__note__": "inner"}}],
       "arg_nodes": [0], "heads": [[1, 0, 0]]})";
@@ -273,7 +273,7 @@ TEST(SymbolJsonTest, SubgraphsSurviveSavingAndAreNotRun) {
       {"op": "Activation", "name": "act", "inputs": [[0, 0, 0]], "attrs": {"act_type": "tanh"},
        "subgraphs": [)" + inner +
                            R"(]}], "arg_nodes": [0], "heads": [[1, 0, 0], [0, 0, 0]]})";
-  for (const std::string op : {"_foreach", "Flatten"}) {
+  for (const std::string op : {"_contrib_dgl_subgraph", "Flatten"}) {
     Symbol symbol =
         Symbol::FromJson(OneOperator(op, R"(, "subgraphs": [)" + body + ", " + inner + "]"));
     const std::string saved = symbol.ToJson();
@@ -290,11 +290,12 @@ TEST(SymbolJsonTest, SubgraphsSurviveSavingAndAreNotRun) {
       symbol.InferShape({{"x", {2, 3}}});
       ADD_FAILURE();
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(),
-                   op == "_foreach"
-                       ? "node \"f\": operator \"_foreach\" of MXNet is not implemented"
-                       : "node \"f\": operator Flatten holds subgraphs, which are "
-                         "not implemented");
+      EXPECT_STREQ(
+          error.what(),
+          op == "_contrib_dgl_subgraph"
+              ? "node \"f\": operator \"_contrib_dgl_subgraph\" of MXNet is not implemented"
+              : "node \"f\": operator Flatten holds subgraphs, which are "
+                "not implemented");
     }
   }
 }

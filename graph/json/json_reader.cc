@@ -11,6 +11,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/json/json_fused.h"
+#include "tessera/graph/make_loop.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -189,13 +190,13 @@ void GraphReader::ReadNode(JsonValue json) {
     ReadFused(fields, where);
     return;
   }
+  std::vector<std::vector<NodeEntry>> subgraphs = ReadSubgraphs(fields, where);
   if (fields.is_variable()) {
     if (fields.inputs->size() != 0) throw Damaged(where, ": a variable has inputs");
     nodes_.push_back(MakeVariable(fields.name->string()).node);
   } else {
-    nodes_.push_back(ReadOperator(fields, where));
+    nodes_.push_back(ReadOperator(fields, where, std::move(subgraphs)));
   }
-  nodes_.back()->subgraphs = ReadSubgraphs(fields, where);
   // The outputs of an unknown operator are not counted on its node before all are known.
   const bool is_unknown = unknown_.contains(nodes_.size() - 1);
   num_outputs_.push_back(is_unknown ? 1 : nodes_.back()->num_outputs());
@@ -218,31 +219,38 @@ ParameterMap GraphReader::ReadParameters(const NodeFields& fields, const std::st
   return parameters;
 }
 
-std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields,
-                                                const std::string& where) {
+std::shared_ptr<const OperatorProperty> GraphReader::MakeProperty(
+    const NodeFields& fields, ParameterMap* parameters,
+    const std::vector<std::vector<NodeEntry>>& subgraphs) {
   const std::string op = fields.op->string();
-  ParameterMap parameters = ReadParameters(fields, where);
-  std::shared_ptr<const OperatorProperty> property;
-  if (OperatorRegistry::Get().Find(op) == nullptr) {
+  const bool is_loop = NumLoopGraphs(op) > 0;
+  if (!is_loop && OperatorRegistry::Get().Find(op) == nullptr) {
     auto unknown =
         std::make_shared<UnknownOperatorProperty>(op, static_cast<int>(fields.inputs->size()));
-    unknown->Init(parameters);
+    unknown->Init(*parameters);
     unknown_.emplace(nodes_.size(), unknown);
-    property = std::move(unknown);
-  } else {
-    UpgradeParameters(version_, op, &parameters);
-    try {
-      property = OperatorRegistry::Get().Create(op, parameters);
-    } catch (const Error& error) {
-      if (TakesParameters(op)) {
-        throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
-      }
-      property = OperatorRegistry::Get().Create(op, {});
-    }
+    return unknown;
   }
+  try {
+    if (is_loop) return MakeLoop(op, *parameters, subgraphs);
+    UpgradeParameters(version_, op, parameters);
+    return OperatorRegistry::Get().Create(op, *parameters);
+  } catch (const Error& error) {
+    if (is_loop || TakesParameters(op)) {
+      throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
+    }
+    return OperatorRegistry::Get().Create(op, {});
+  }
+}
+
+std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields, const std::string& where,
+                                                std::vector<std::vector<NodeEntry>> subgraphs) {
+  ParameterMap parameters = ReadParameters(fields, where);
+  std::shared_ptr<const OperatorProperty> property = MakeProperty(fields, &parameters, subgraphs);
   const std::vector<NodeEntry> inputs = ReadInputs(*property, fields, where);
   std::shared_ptr<Node> node = MakeNode(std::move(property), fields.name->string(), inputs).node;
   node->SetGivenParameters(std::move(parameters));
+  node->subgraphs = std::move(subgraphs);
   return node;
 }
 

@@ -34,7 +34,11 @@ class GraphReader {
   void ReadVersion(JsonValue attributes);
   NodeEntry ReadEntry(JsonValue entry, const std::string& where);
   void ReadNode(JsonValue json);
-  std::shared_ptr<Node> ReadOperator(const NodeFields& fields, const std::string& where);
+  std::shared_ptr<Node> ReadOperator(const NodeFields& fields, const std::string& where,
+                                     std::vector<std::vector<NodeEntry>> subgraphs);
+  std::shared_ptr<const OperatorProperty> MakeProperty(
+      const NodeFields& fields, ParameterMap* parameters,
+      const std::vector<std::vector<NodeEntry>>& subgraphs);
   ParameterMap ReadParameters(const NodeFields& fields, const std::string& where) const;
   void ReadFused(const NodeFields& fields, const std::string& where);
   std::vector<NodeEntry> ReadInputs(const NodeFields& fields, const std::string& where);

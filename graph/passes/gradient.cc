@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
+#include "tessera/graph/loop_property.h"
 #include "tessera/graph/passes/rewrite.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/registry.h"
@@ -152,8 +153,10 @@ class GradientPass {
     }
     if (!reached) return;
     if (!property.HasGradient()) {
+      const auto* const loop = dynamic_cast<const LoopProperty*>(&property);
       throw InvalidArgument("node \"", node.name, "\": a gradient is wanted through ",
-                            property.TypeString(), ", which has none");
+                            property.TypeString(), ", which has none",
+                            loop == nullptr ? "" : ": " + loop->loop().gradient_error);
     }
     if (!can_reach) return;
     const std::vector<NodeEntry> in_grads = GradientOf(owners_.at(&node), std::move(out_grads));
