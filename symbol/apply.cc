@@ -10,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/graph/make_loop.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/scope.h"
@@ -22,17 +23,25 @@ using graph::NodeEntry;
 
 namespace {
 
-/// An operator with its parameters and the attributes that were given among them.
+/// An operator with its parameters, the attributes that were given among them, and the graphs that
+/// it runs.
 struct GivenOperator {
-  GivenOperator(std::string_view op, const ParameterMap& given) {
+  GivenOperator(std::string_view op, const ParameterMap& given,
+                std::vector<std::vector<NodeEntry>> given_graphs = {})
+      : graphs(std::move(given_graphs)) {
     for (const auto& [key, value] : given) {
       (graph::IsAnnotation(key) ? attributes : parameters).emplace(key, value);
     }
-    property = OperatorRegistry::Get().Create(op, parameters);
+    if (graphs.empty()) {
+      property = OperatorRegistry::Get().Create(op, parameters);
+    } else {
+      property = graph::MakeLoop(op, parameters, graphs);
+    }
   }
 
   ParameterMap parameters;
   ParameterMap attributes;
+  std::vector<std::vector<NodeEntry>> graphs;
   std::shared_ptr<const OperatorProperty> property;
 };
 
@@ -41,6 +50,7 @@ Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeE
   const NodeEntry entry = graph::MakeNode(given.property, std::move(name), inputs);
   Node& node = *entry.node;
   node.SetGivenParameters(std::move(given.parameters));
+  node.subgraphs = std::move(given.graphs);
   graph::Annotator annotator(&node);
   for (const auto& [key, value] : AttrScope::Current()) annotator.Set(key, value);
   for (auto& [key, value] : given.attributes) annotator.Set(key, std::move(value));
@@ -82,9 +92,16 @@ NodeEntry SingleOutput(const Symbol& symbol, std::string_view caller, std::strin
 
 Symbol Apply(std::string_view op, std::string_view hint, const std::vector<Symbol>& inputs,
              const ParameterMap& parameters, std::string_view name) {
-  GivenOperator given(op, WithInputCount(op, inputs.size(), parameters));
+  const auto num_graphs = static_cast<size_t>(graph::NumLoopGraphs(op));
+  if (inputs.size() < num_graphs) {
+    throw InvalidArgument(op, ": ", inputs.size(), " symbols were given, expected at least ",
+                          num_graphs, ", the graphs that it runs");
+  }
+  std::vector<std::vector<NodeEntry>> graphs;
+  for (size_t i = 0; i < num_graphs; ++i) graphs.push_back(inputs[i].outputs());
+  GivenOperator given(op, WithInputCount(op, inputs.size(), parameters), std::move(graphs));
   std::vector<NodeEntry> arguments;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = num_graphs; i < inputs.size(); ++i) {
     if (inputs[i].num_outputs() != 1) SingleOutput(inputs[i], op, absl::StrCat("input ", i));
     arguments.push_back(inputs[i].outputs()[0]);
   }
@@ -93,6 +110,11 @@ Symbol Apply(std::string_view op, std::string_view hint, const std::vector<Symbo
 
 Symbol Apply(std::string_view op, const std::map<std::string, Symbol>& inputs,
              const ParameterMap& parameters, std::string_view name) {
+  if (graph::NumLoopGraphs(op) > 0) {
+    throw InvalidArgument(op,
+                          ": inputs were given by name, expected a list of the graphs and the "
+                          "inputs in order");
+  }
   GivenOperator given(op, parameters);
   const std::vector<std::string> names = given.property->ListArguments();
   std::vector<NodeEntry> arguments(names.size());

@@ -62,6 +62,9 @@ class Symbol {
   /// underscores (see GetAttribute), are attributes; `weight_lr_mult` is one of the variable of the
   /// argument weight.
   ///
+  /// An operator that runs graphs (graph::MakeLoop) takes these first, each as a symbol with the
+  /// graph's outputs. Their variables stand for the inputs that the parameters say.
+  ///
   /// Throws Error(kNotFound) for an unknown operator. Throws Error(kInvalidArgument) for wrong
   /// parameters, too many inputs, or an input with several outputs.
   static Symbol Apply(std::string_view op, const std::vector<Symbol>& inputs,
@@ -137,7 +140,7 @@ class Symbol {
   /// Error(kInvalidArgument) for an unknown name, and for a contradiction; it then names the node,
   /// the rule and the inputs' shapes, or the variable and its stated and given shape. Throws
   /// Error(kNotFound) that lists the operators that the registry does not have, at most ten, and
-  /// Error(kUnimplemented) for a node with subgraphs.
+  /// Error(kUnimplemented) for a node with subgraphs that is no loop.
   InferredShapes InferShape(const std::map<std::string, TShape>& known) const;
   /// Infers every element type, in both directions, from the given ones and from the variables'
   /// attribute `__dtype__`, which holds DType's numbers. A type that is not determined is float32.
@@ -163,11 +166,12 @@ class Symbol {
   /// not UTF-8, and Error(kUnimplemented) for gradients in the form kBackward.
   std::string ToJson(bool numpy_shape = false) const;
   /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
-  /// subgraphs, are kept and saved again; inference and binding refuse them by name. A node that
-  /// MXNet fused for oneDNN is replaced by the operators of its subgraph. An operator without
-  /// parameters keeps any text that is given as one, and ignores it. Throws Error(kDataLoss) for
-  /// text that is not such a graph or nests deeper than 64 levels. Throws Error(kUnimplemented) for
-  /// control dependencies, and what Apply throws for wrong parameters, with the node's name.
+  /// subgraphs except those of loops, are kept and saved again; inference and binding refuse them
+  /// by name. A node that MXNet fused for oneDNN is replaced by the operators of its subgraph. An
+  /// operator without parameters keeps any text that is given as one, and ignores it. Throws
+  /// Error(kDataLoss) for text that is not such a graph or nests deeper than 64 levels. Throws
+  /// Error(kUnimplemented) for control dependencies, and what Apply throws for wrong parameters,
+  /// with the node's name.
   static Symbol FromJson(std::string_view json);
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it
   /// does not exist, kFailedPrecondition if it cannot be opened. Save replaces the file when the

@@ -7,6 +7,8 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/compile.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/loop_property.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/text.h"
@@ -16,7 +18,9 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
+#include "tessera/ops/registry.h"
 #include "tessera/symbol/run/recorded_graph.h"
 
 namespace tessera::symbol_internal {
@@ -36,6 +40,17 @@ namespace {
 
 // States beyond this number are freed after a call. They serve calls that overlap.
 constexpr size_t kMaxIdleStates = 8;
+
+/// Returns the node with other variables as inputs, as a graph of its own.
+Symbol Alone(const Node& node) {
+  const auto alone = std::make_shared<Node>(node);
+  for (size_t i = 0; i < alone->inputs.size(); ++i) {
+    alone->inputs[i] = graph::MakeVariable("input" + std::to_string(i));
+  }
+  std::vector<NodeEntry> outputs;
+  for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) outputs.push_back({alone, i});
+  return Symbol(std::move(outputs));
+}
 
 }  // namespace
 
@@ -330,22 +345,30 @@ GradientRun CompiledCall::Gradient(std::span<const OpReqType> requests, bool is_
   return run;
 }
 
-CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
+CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options, NodeCalls node_calls)
     : symbol_(symbol),
       graph_(symbol.outputs()),
       options_(options),
+      node_calls_(node_calls),
       calls_nodes_(options.node_by_node) {
   if (options.max_signatures < 1) {
     throw InvalidArgument("CachedOp: max_signatures is ", options.max_signatures,
                           ", expected 1 or more");
   }
   implementations_.resize(At(graph_.num_nodes()));
+  loops_.resize(At(graph_.num_nodes()));
   for (int i = 0; i < graph_.num_nodes(); ++i) {
     const Node& node = graph_.node(i);
     if (!node.is_variable()) {
       // Each call has its own operator, which may keep something for its gradient.
-      calls_nodes_ |= node.property->purity() == Purity::kSynchronous;
+      calls_nodes_ |=
+          node_calls == NodeCalls::kAllowed && node.property->purity() == Purity::kSynchronous;
       implementations_[At(i)] = graph::NamedImplementation(node);
+      if (node_calls == NodeCalls::kAllowed &&
+          dynamic_cast<const graph::LoopProperty*>(node.property.get()) != nullptr) {
+        loops_[At(i)] =
+            std::make_unique<CachedGraph>(Alone(node), CachedOpOptions(), NodeCalls::kRefused);
+      }
       continue;
     }
     input_nodes_.push_back(i);
@@ -427,7 +450,39 @@ std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
   if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
   const std::shared_ptr<CompiledCall> compiled = Find(inputs);
   compiled->Compile(symbol_.outputs(), graph_);
-  return compiled->is_dynamic() ? CallNodes(inputs, nullptr) : compiled->Call(inputs);
+  if (!compiled->is_dynamic()) return compiled->Call(inputs);
+  if (node_calls_ == NodeCalls::kRefused) {
+    throw InvalidArgument(graph_.node(graph_.num_nodes() - 1).property->TypeString(),
+                          ": the inputs' shapes do not determine all shapes in its graphs, "
+                          "expected shapes that do not depend on values");
+  }
+  return CallNodes(inputs, nullptr);
+}
+
+std::shared_ptr<const OperatorProperty> CachedGraph::WithShape(
+    int id, const std::vector<NDArray>& values) const {
+  const std::shared_ptr<const OperatorProperty>& property = graph_.node(id).property;
+  std::vector<TShape> in, out(At(graph_.NumOutputs(id)));
+  if (property->InferShape(&in, &out)) return property;
+  ParameterMap parameters = property->GetParams();
+  const auto shape = parameters.find("shape");
+  if (shape == parameters.end()) return property;
+  graph::GraphShapes shapes{.entries = std::vector<TShape>(values.size())};
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].is_none()) shapes.entries[i] = values[i].shape();
+  }
+  CompleteShapes(graph_, &shapes);
+  const TShape& expected = shapes.entries[At(graph_.EntryId(id, 0))];
+  if (!expected.known()) return property;
+  shape->second = expected.ToString();
+  return OperatorRegistry::Get().FindOrCreate(property->TypeString(), parameters);
+}
+
+std::vector<NDArray> CachedGraph::CallNode(int id, std::span<const NDArray> arguments,
+                                           const std::vector<NDArray>& values) const {
+  if (loops_[At(id)] != nullptr) return loops_[At(id)]->Call(arguments);
+  return Invoke(arguments.empty() ? WithShape(id, values) : graph_.node(id).property, arguments,
+                implementations_[At(id)]);
 }
 
 std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
@@ -445,8 +500,7 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
       Report(*monitoring, node, monitoring->names.inputs(*node.property), arguments);
     }
     try {
-      const std::vector<NDArray> results =
-          Invoke(node.property, arguments, implementations_[At(i)]);
+      const std::vector<NDArray> results = CallNode(i, arguments, values);
       for (size_t k = 0; k < results.size(); ++k) {
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
       }

@@ -178,10 +178,17 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   std::map<std::pair<bool, std::vector<OpReqType>>, GradientRun> gradients_ ABSL_GUARDED_BY(mutex_);
 };
 
+/// The way in which the operators of a graph are called if a compiled form does not suit them.
+enum class NodeCalls {
+  kAllowed,  ///< one by one
+  kRefused,  ///< not at all: shapes that depend on values are an error
+};
+
 /// A symbol with its compiled forms.
 class CachedGraph {
  public:
-  CachedGraph(const Symbol& symbol, CachedOpOptions options);
+  CachedGraph(const Symbol& symbol, CachedOpOptions options,
+              NodeCalls node_calls = NodeCalls::kAllowed);
 
   std::vector<NDArray> Call(std::span<const NDArray> inputs);
   MemoryPlanSummary MemoryPlan(std::span<const NDArray> inputs);
@@ -207,14 +214,24 @@ class CachedGraph {
   /// Calls the operators one by one. `monitoring` may be null.
   std::vector<NDArray> CallNodes(std::span<const NDArray> inputs,
                                  const Monitoring* monitoring) const;
+  /// Calls one of them. `values` are the arrays so far, by entry.
+  std::vector<NDArray> CallNode(int id, std::span<const NDArray> arguments,
+                                const std::vector<NDArray>& values) const;
+  /// Returns the property of an operator without inputs that has the shape which its readers
+  /// expect, as far as the values so far tell it.
+  std::shared_ptr<const OperatorProperty> WithShape(int id,
+                                                    const std::vector<NDArray>& values) const;
 
   const Symbol symbol_;
   const graph::IndexedGraph graph_;
   const CachedOpOptions options_;
   std::vector<std::string> input_names_;
-  std::vector<int> input_nodes_;              // the variables' nodes, in the order of the inputs
+  std::vector<int> input_nodes_;  // the variables' nodes, in the order of the inputs
+  const NodeCalls node_calls_;
   bool calls_nodes_;                          // whether the operators are called one by one
   std::vector<std::string> implementations_;  // for each node, the name of the one to use, or empty
+  // For each node that runs graphs, it alone, for calls one by one; null for the others.
+  std::vector<std::unique_ptr<CachedGraph>> loops_;
 
   std::mutex mutex_;
   std::shared_ptr<const Monitoring> monitoring_ ABSL_GUARDED_BY(mutex_);  // null for none

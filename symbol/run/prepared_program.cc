@@ -8,6 +8,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/symbol/run/loop_operator.h"
 
 namespace tessera::symbol_internal {
 namespace {
@@ -30,6 +31,12 @@ constexpr int kMaxSteps = 16;
 void SortUnique(std::vector<int>* list) {
   std::sort(list->begin(), list->end());
   list->erase(std::unique(list->begin(), list->end()), list->end());
+}
+
+/// Returns whether the operator of a forward step can also call Backward.
+bool HasBackward(const Operator& op) {
+  const auto* const loop = dynamic_cast<const LoopOperator*>(&op);
+  return loop == nullptr || loop->saves();
 }
 
 bool Contains(const std::vector<int>& sorted, int value) {
@@ -67,12 +74,13 @@ void PreparedProgram::MakeCalls() {
     Step& step = program_.steps[At(i)];
     step_of.emplace(step.node.get(), i);
     const auto forward = step_of.find(step.node->forward.get());
-    const bool is_shared =
-        forward != step_of.end() && program_.steps[At(forward->second)].device == step.device;
+    const bool is_shared = forward != step_of.end() &&
+                           program_.steps[At(forward->second)].device == step.device &&
+                           HasBackward(*calls_[At(forward->second)]->op());
     const Device device = program_.devices[At(step.device)];
     const auto call = std::make_shared<OperatorCall>(
         step.node->name, step.node->property, device, step.in_shapes, step.in_types, step.req,
-        is_shared ? calls_[At(forward->second)]->op() : nullptr,
+        is_shared ? calls_[At(forward->second)]->op() : MakeLoopOperator(step, device),
         graph::NamedImplementation(*step.node));
     first_blob_.push_back(blobs_.size());
     for (const auto* list : {&step.inputs, &step.outputs}) {
@@ -131,6 +139,27 @@ Device PreparedProgram::DeviceOf(const PreparedInput& input) const {
   return program_.devices[At(program_.steps[At(input.step)].device)];
 }
 
+void PreparedProgram::AppendResources(int step, std::vector<Variable*>* variables) const {
+  const OperatorCall& call = *calls_[At(step)];
+  const auto append = [variables](const std::vector<Variable*>& others) {
+    for (Variable* const var : others) {
+      if (std::find(variables->begin(), variables->end(), var) == variables->end()) {
+        variables->push_back(var);
+      }
+    }
+  };
+  append(call.resource_vars());
+  if (const auto* const loop = dynamic_cast<const LoopOperator*>(call.op().get())) {
+    append(loop->resource_vars());
+  }
+}
+
+std::vector<Variable*> PreparedProgram::ResourceVars() const {
+  std::vector<Variable*> variables;
+  for (int i = 0; i < program_.num_steps(); ++i) AppendResources(i, &variables);
+  return variables;
+}
+
 void PreparedProgram::FindPreparedInputs() {
   const auto is_kept = [this](int value) {
     const ValueKind kind = program_.values[At(value)].kind;
@@ -156,7 +185,8 @@ void PreparedProgram::FindPreparedInputs() {
 void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
   const auto is_short = [&](int i) {
     return Elements(program_.steps[At(i)]) <= kShortStepElements &&
-           calls_[At(i)]->fn_property() == FnProperty::kNormal;
+           calls_[At(i)]->fn_property() == FnProperty::kNormal &&
+           dynamic_cast<const LoopOperator*>(calls_[At(i)]->op().get()) == nullptr;
   };
   for (int first = begin; first < end;) {
     int last = first + 1;
@@ -204,12 +234,7 @@ Segment PreparedProgram::MakeSegment(int begin, int end) const {
         segment.writes.push_back(VariableOf(previous));
       }
     }
-    for (Variable* const var : calls_[At(i)]->resource_vars()) {
-      if (std::find(segment.resources.begin(), segment.resources.end(), var) ==
-          segment.resources.end()) {
-        segment.resources.push_back(var);
-      }
-    }
+    AppendResources(i, &segment.resources);
     segment.property = calls_[At(i)]->fn_property();  // alone in its segment unless it is normal
   }
   const auto first =
@@ -275,6 +300,14 @@ std::vector<TBlob> PreparedProgram::MakeBlobs(std::span<void* const> pointers) c
   std::vector<TBlob> blobs = blobs_;
   for (size_t i = 0; i < blobs.size(); ++i) {
     if (blob_value_[i] != kNoValue) blobs[i].dptr_ = pointers[At(blob_value_[i])];
+  }
+  return blobs;
+}
+
+std::vector<std::vector<size_t>> PreparedProgram::BlobsOfValues() const {
+  std::vector<std::vector<size_t>> blobs(program_.values.size());
+  for (size_t i = 0; i < blob_value_.size(); ++i) {
+    if (blob_value_[i] != kNoValue) blobs[At(blob_value_[i])].push_back(i);
   }
   return blobs;
 }

@@ -115,6 +115,10 @@ class PreparedProgram {
   std::vector<TBlob> MakeBlobs(std::span<void* const> pointers) const;
   /// Returns their number.
   size_t num_blobs() const { return blobs_.size(); }
+  /// Returns, for each value, its positions among the blobs.
+  std::vector<std::vector<size_t>> BlobsOfValues() const;
+  /// Returns the variables of the resources of all steps, each once.
+  std::vector<Variable*> ResourceVars() const;
 
   /// Runs steps [begin, end) on memory. `stream` is OpContext::stream. Throws what
   /// OperatorCall::Run throws.
@@ -128,6 +132,8 @@ class PreparedProgram {
  private:
   /// Makes the calls, the blobs and the values of workspaces.
   void MakeCalls();
+  /// Appends the variables of a step's resources that are not in the list yet.
+  void AppendResources(int step, std::vector<Variable*>* variables) const;
   void FindPreparedInputs();
   void CutSegments(SegmentSize size, int begin, int end);
   bool IsIntermediate(int value) const;
