@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/handle_table.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/graph/make_loop.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
 
@@ -19,7 +20,9 @@ ApiOperator Describe(const std::string& name) {
   ApiOperator op;
   op.name = name;
   const OperatorEntry* const entry = OperatorRegistry::Get().Find(name);
-  op.description = entry == nullptr ? "Not implemented: a call is an error." : entry->description;
+  op.description = entry != nullptr                 ? entry->description
+                   : graph::NumLoopGraphs(name) > 0 ? "Runs graphs, which are its first inputs."
+                                                    : "Not implemented: a call is an error.";
   op.takes_parameters = graph::TakesParameters(name);
   op.quirks = QuirksOf(entry == nullptr ? name : entry->name);
   std::map<std::string, std::string> descriptions;

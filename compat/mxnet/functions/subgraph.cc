@@ -1,10 +1,63 @@
-// Parts of graphs that another library runs. Functions of MXNet's C API; see types.h.
+// Parts of graphs, which a loop or another library runs. Functions of MXNet's C API; see types.h.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/node.h"
+#include "tessera/graph/passes/rewrite.h"
+
+namespace tessera::mxnet {
+namespace {
+
+/// Returns the name of the subgraph to which MXNet's Python assigns a node, if it does.
+std::optional<std::string> SubgraphOf(const graph::Node& node) {
+  return node.attributes.Find(std::string(AttributeName(node, "__subgraph_name__")));
+}
+
+/// A subgraph with variables in place of the values of other nodes that it reads.
+struct CutGraph {
+  Symbol symbol;
+  std::vector<Symbol> inputs;  ///< these values; the variables are called like them
+};
+
+/// Cuts the subgraph to which the first output's node belongs out of its graph.
+CutGraph Cut(const Symbol& symbol) {
+  CutGraph cut{symbol, {}};
+  if (symbol.is_none()) return cut;
+  const auto name = SubgraphOf(*symbol.outputs()[0].node);
+  if (!name) return cut;
+  std::map<std::pair<const graph::Node*, int>, graph::NodeEntry> variables;
+  const auto replace = [&](const graph::Node& node, const std::shared_ptr<graph::Node>& rebuilt) {
+    graph::Replacement replacement{rebuilt};
+    if (SubgraphOf(node) != name) return replacement;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const graph::NodeEntry& input = node.inputs[i];
+      if (SubgraphOf(*input.node) == name) continue;
+      graph::NodeEntry& variable = variables[{input.node.get(), input.index}];
+      if (variable.node == nullptr) {
+        variable = graph::MakeVariable(input.node->OutputName(input.index));
+        cut.inputs.emplace_back(std::vector<graph::NodeEntry>{input});
+      }
+      if (replacement.node == rebuilt) replacement.node = std::make_shared<graph::Node>(*rebuilt);
+      replacement.node->inputs[i] = variable;
+    }
+    return replacement;
+  };
+  cut.symbol = Symbol(graph::RewriteGraph(symbol.outputs(), replace));
+  return cut;
+}
+
+}  // namespace
+}  // namespace tessera::mxnet
 
 using namespace tessera::mxnet;  // NOLINT: the bodies of this file
 
@@ -27,6 +80,26 @@ TESSERA_MXNET_API int MXOptimizeForBackend(
     *NotNull(new_arg_names_handle, "new_arg_names_handle") = nullptr;
     *NotNull(new_aux_names_handle, "new_aux_names_handle") = nullptr;
     *ret_sym_handle = AddSymbol(SymbolOf(sym_handle)->Copy());
+  });
+}
+
+/// Cuts the nodes of one `__subgraph_name__` out of their graph, for the handle itself. Returns new
+/// handles of the values that they read from outside, in the order in which they are read; none if
+/// the first output has no such attribute.
+TESSERA_MXNET_API int MXSymbolCutSubgraph(SymbolHandle sym, SymbolHandle** input_symbols,
+                                          int* input_size) {
+  return ApiCall([&] {
+    NotNull(input_symbols, "input_symbols");
+    NotNull(input_size, "input_size");
+    const std::shared_ptr<ApiSymbol> before = Symbols().Get(sym);
+    CutGraph cut = Cut(*SymbolOf(sym));
+    if (!cut.inputs.empty()) {
+      Symbols().Replace(sym, before, {.symbol = std::move(cut.symbol), .atomic = std::nullopt});
+    }
+    std::vector<SymbolHandle> handles;
+    for (tessera::Symbol& input : cut.inputs) handles.push_back(AddSymbol(std::move(input)));
+    *input_size = static_cast<int>(handles.size());
+    *input_symbols = Results::OfThread().Keep(std::move(handles));
   });
 }
 

@@ -1,8 +1,10 @@
 // Symbols: composition, attributes, files. Functions of MXNet's C API; see types.h.
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -95,6 +97,15 @@ std::vector<std::string> InputNames(const Symbol& symbol, int option) {
   return option == kAllInputs   ? symbol.ListInputs()
          : option == kArguments ? symbol.ListArguments()
                                 : symbol.ListAuxiliaryStates();
+}
+
+/// Returns what MXNet calls an attribute of a symbol: one of its node, or the number of the node's
+/// output that it is, by which MXNet's Python names the variables of loops.
+std::optional<std::string> AttributeOf(const Symbol& symbol, const char* key) {
+  if (key == std::string_view("_value_index") && symbol.num_outputs() == 1) {
+    return std::to_string(symbol.outputs()[0].index);
+  }
+  return symbol.GetAttribute(key);
 }
 
 /// Returns new handles of the variables of that kind.
@@ -221,7 +232,7 @@ TESSERA_MXNET_API int MXSymbolGetName(SymbolHandle symbol, const char** out, int
 TESSERA_MXNET_API int MXSymbolGetAttr(SymbolHandle symbol, const char* key, const char** out,
                                       int* success) {
   return ApiCall([&] {
-    const auto found = SymbolOf(symbol)->GetAttribute(NotNull(key, "key"));
+    const auto found = AttributeOf(*SymbolOf(symbol), NotNull(key, "key"));
     *NotNull(success, "success") = found.has_value();
     *NotNull(out, "out") = found ? Results::OfThread().Keep(*found) : nullptr;
   });
