@@ -343,6 +343,19 @@ class LoopMaker {
     }
   }
 
+  /// Copies gradients that other nodes, or other gradients, read: a gradient may be added to what
+  /// earlier steps have left.
+  static void SeparateRead(const IndexedGraph& graph, std::vector<NodeEntry>* gradients) {
+    std::vector<int> readers(At(graph.num_entries()), 0);
+    for (int id = 0; id < graph.num_nodes(); ++id) {
+      for (const int entry : graph.InputIds(id)) ++readers[At(entry)];
+    }
+    for (const int entry : graph.heads()) ++readers[At(entry)];
+    for (size_t i = 0; i < gradients->size(); ++i) {
+      if (readers[At(graph.heads()[i])] > 1) (*gradients)[i] = Copied((*gradients)[i]);
+    }
+  }
+
   /// Makes the gradient of a body. Returns the body's entries that it reads, in ascending order.
   static std::vector<int> ReadByGradient(LoopGraph* body) {
     const IndexedGraph& graph = *body->index;
@@ -360,6 +373,7 @@ class LoopMaker {
       body->gradients.push_back(std::move(gradient));
     }
     const IndexedGraph gradient_graph(body->gradients);
+    SeparateRead(gradient_graph, &body->gradients);
     for (const Node* const node : gradient_graph.nodes()) {
       if (node->is_variable() || graph.Contains(node)) continue;
       if (node->forward == nullptr && node->property->TypeString() == "zeros_like") continue;
