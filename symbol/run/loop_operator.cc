@@ -13,7 +13,9 @@
 #include "tessera/graph/compile.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
+#include "tessera/graph/passes/fuse_maps.h"
 #include "tessera/graph/passes/memory_plan.h"
+#include "tessera/ndarray/call/operator_call.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/storage/storage.h"
 #include "tessera/symbol/run/step_runner.h"
@@ -54,6 +56,15 @@ class DeviceMemory {
     blocks_.reserve(blocks_.size() + 1);
     blocks_.push_back(Storage::Get()->Alloc(size_bytes, device_, "loop"));
     return blocks_.back().dptr;
+  }
+  /// Returns such memory, or null if there is not enough.
+  void* TryAlloc(int64_t size_bytes) {
+    try {
+      return Alloc(size_bytes);
+    } catch (const Error& error) {
+      if (error.code() != Error::kResourceExhausted) throw;
+      return nullptr;
+    }
   }
   void Copy(void* to, const void* from, int64_t size_bytes) {
     if (size_bytes == 0 || to == from) return;
@@ -217,8 +228,9 @@ class LoopOperator::Frame {
       if (found == graph_.variables.end()) continue;
       const auto variable = static_cast<size_t>(found - graph_.variables.begin());
       if (loop.inputs[At(graph_.graph->inputs[variable])] != LoopInput::kCaptured) continue;
+      void* const form = memory_.TryAlloc(input.form.size_bytes);
+      if (form == nullptr) continue;  // the steps use the elements
       prepared_.resize(program.num_blobs());
-      void* const form = memory_.Alloc(input.form.size_bytes);
       input.form.make({.stream = memory_.stream()}, blobs_[input.blob], form);
       prepared_[input.blob] = form;
     }
@@ -322,11 +334,14 @@ LoopProgram LoopOperator::Compile(const LoopGraph& graph, bool with_gradient) co
   std::vector<OpReqType> requests(graph.index->arguments().size(), kNullOp);
   if (!with_gradient) {
     // A program for training serves inference, too.
-    graph::CompiledGraph compiled = graph::Compile(
-        graph.heads, known, requests, {.caller = loop_.op, .device = device_, .training = true});
+    graph::CompiledGraph compiled = graph::Compile(graph.heads, known, requests,
+                                                   {.caller = loop_.op,
+                                                    .device = device_,
+                                                    .training = true,
+                                                    .fuses = !OperatorCall::ChecksOutputs()});
     return Number(graph, std::move(compiled.program));
   }
-  // Without passes, which might exchange the nodes whose values are saved.
+  // Without passes on the graph, which might exchange the nodes whose values are saved.
   const std::vector<NodeEntry> heads = HeadsToSave(graph, loop_.first_saved());
   const auto [shapes, types] = InferAll(graph::IndexedGraph(heads), known, loop_.op);
   graph::PreparedGraph prepared;
@@ -339,8 +354,10 @@ LoopProgram LoopOperator::Compile(const LoopGraph& graph, bool with_gradient) co
   for (size_t i = 0; i < requests.size(); ++i) {
     if (graph.has_gradient[i]) requests[i] = kWriteTo;
   }
-  return Number(graph, graph::BuildProgram(heads, shapes, types, requests,
-                                           {.device = device_, .prepared = &prepared}));
+  graph::Program program = graph::BuildProgram(heads, shapes, types, requests,
+                                               {.device = device_, .prepared = &prepared});
+  if (graph::FusionIsOn() && !OperatorCall::ChecksOutputs()) FuseMaps(&program);
+  return Number(graph, std::move(program));
 }
 
 LoopProgram LoopOperator::Number(const LoopGraph& graph, graph::Program program) const {
