@@ -12,9 +12,9 @@ std::string ToString(const KVKey& key) {
 }
 
 std::unique_ptr<KVStore> KVStore::Create(std::string_view type) {
-  if (type == "local") return kvstore_internal::MakeLocalStore();
+  if (type == "local" || type == "device") return kvstore_internal::MakeLocalStore();
   throw InvalidArgument("KVStore::Create: unknown type '", Excerpt(type),
-                        "', expected one of: local");
+                        "', expected one of: local, device");
 }
 
 }  // namespace tessera

@@ -39,8 +39,9 @@ class KVStore {
   using Updater =
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 
-  /// Returns a store of a kind. "local" sums on the host and has one worker, this process. Throws
-  /// Error(kInvalidArgument) that lists the kinds for any other name.
+  /// Returns a store of a kind. "local" sums on the host and has one worker, this process;
+  /// "device", MXNet's name for sums on a device, is the same store. Throws Error(kInvalidArgument)
+  /// that lists the kinds for any other name.
   static std::unique_ptr<KVStore> Create(std::string_view type);
 
   virtual ~KVStore() = default;

@@ -161,7 +161,11 @@ TEST_F(KVStoreTest, OneWorkerNeverWaitsForOthers) {
 TEST_F(KVStoreTest, AnUnknownTypeListsTheKnownOnes) {
   const Error error = ErrorOf([] { KVStore::Create("nearby"); });
   EXPECT_EQ(error.code(), Error::kInvalidArgument);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("'nearby'"), HasSubstr("local")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("'nearby'"), HasSubstr("local, device")));
+}
+
+TEST_F(KVStoreTest, DeviceIsAnotherNameOfLocal) {
+  EXPECT_EQ(KVStore::Create("device")->type(), "local");
 }
 
 TEST_F(KVStoreTest, AKeyIsInitializedOnceAndBeforeItsUse) {
