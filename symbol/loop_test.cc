@@ -19,15 +19,20 @@
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
+#include "tessera/symbol/testing/loops.h"
 
 namespace tessera {
 namespace {
 
+using symbol_testing::Cond;
+using symbol_testing::Foreach;
+using symbol_testing::While;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Named = std::vector<std::pair<std::string, Symbol>>;
+using Named = symbol_testing::NamedSymbols;
 using Arrays = std::map<std::string, NDArray>;
 
 /// Returns the variable of a name: graphs may not have two of one name.
@@ -36,113 +41,6 @@ Symbol Var(const std::string& name) {
   Symbol& variable = (*variables)[name];
   if (variable.is_none()) variable = Symbol::Variable(name);
   return variable;
-}
-
-/// Returns "[1, 2]".
-std::string ListText(const std::vector<size_t>& numbers) {
-  std::string text = "[";
-  for (const size_t number : numbers) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(number);
-  }
-  return text + "]";
-}
-
-/// A list of inputs for a loop's node.
-class NodeInputs {
- public:
-  explicit NodeInputs(std::vector<Symbol> graphs) : symbols_(std::move(graphs)) {}
-
-  /// Returns the positions of variables of these names in a graph.
-  static std::string Locations(const Symbol& graph, const std::vector<std::string>& names) {
-    const std::vector<std::string> all = graph.ListInputs();
-    std::vector<size_t> found;
-    for (const std::string& name : names) {
-      found.push_back(static_cast<size_t>(std::find(all.begin(), all.end(), name) - all.begin()));
-    }
-    return ListText(found);
-  }
-  /// Adds an input for each name that has none yet: the symbol of that name among `given`, or a
-  /// variable. Returns the inputs' positions.
-  std::string Add(const std::vector<std::string>& names, const Named& given) {
-    std::vector<size_t> positions;
-    for (const std::string& name : names) {
-      auto known = std::find(names_.begin(), names_.end(), name);
-      positions.push_back(static_cast<size_t>(known - names_.begin()));
-      if (known != names_.end()) continue;
-      names_.push_back(name);
-      const auto symbol = std::find_if(given.begin(), given.end(),
-                                       [&](const auto& other) { return other.first == name; });
-      symbols_.push_back(symbol == given.end() ? Var(name) : symbol->second);
-    }
-    return ListText(positions);
-  }
-  const std::vector<Symbol>& symbols() const { return symbols_; }
-
- private:
-  std::vector<Symbol> symbols_;
-  std::vector<std::string> names_;
-};
-
-std::vector<std::string> NamesOf(const Named& named) {
-  std::vector<std::string> names;
-  for (const auto& [name, symbol] : named) names.push_back(name);
-  return names;
-}
-
-/// Returns _foreach of a graph whose outputs are results and then states. Its other variables are
-/// captured.
-Symbol Foreach(const Symbol& step, const Named& data, const Named& states,
-               const std::string& name = "loop") {
-  std::vector<std::string> others;
-  const std::vector<std::string> data_names = NamesOf(data), state_names = NamesOf(states);
-  for (const std::string& input : step.ListInputs()) {
-    const auto has = [&](const std::vector<std::string>& names) {
-      return std::find(names.begin(), names.end(), input) != names.end();
-    };
-    if (!has(data_names) && !has(state_names)) others.push_back(input);
-  }
-  NodeInputs inputs({step});
-  inputs.Add(data_names, data);
-  inputs.Add(state_names, states);
-  inputs.Add(others, {});
-  const int num_outputs = step.num_outputs();
-  return Symbol::Apply(
-      "_foreach", inputs.symbols(),
-      {{"num_outputs", std::to_string(num_outputs)},
-       {"num_out_data", std::to_string(num_outputs - static_cast<int>(states.size()))},
-       {"in_data_locs", NodeInputs::Locations(step, data_names)},
-       {"in_state_locs", NodeInputs::Locations(step, state_names)},
-       {"remain_locs", NodeInputs::Locations(step, others)}},
-      name);
-}
-
-Symbol While(const Symbol& condition, const Symbol& step, const Named& states, int max_iterations) {
-  NodeInputs inputs({condition, step});
-  const std::string of_condition = inputs.Add(condition.ListInputs(), states);
-  const std::string of_step = inputs.Add(step.ListInputs(), states);
-  const int num_outputs = step.num_outputs();
-  return Symbol::Apply(
-      "_while_loop", inputs.symbols(),
-      {{"num_outputs", std::to_string(num_outputs)},
-       {"num_out_data", std::to_string(num_outputs - static_cast<int>(states.size()))},
-       {"max_iterations", std::to_string(max_iterations)},
-       {"cond_input_locs", of_condition},
-       {"func_input_locs", of_step},
-       {"func_var_locs", NodeInputs::Locations(step, NamesOf(states))}},
-      "loop");
-}
-
-Symbol Cond(const Symbol& condition, const Symbol& yes, const Symbol& no) {
-  NodeInputs inputs({condition, yes, no});
-  const std::string of_condition = inputs.Add(condition.ListInputs(), {});
-  const std::string of_yes = inputs.Add(yes.ListInputs(), {});
-  const std::string of_no = inputs.Add(no.ListInputs(), {});
-  return Symbol::Apply("_cond", inputs.symbols(),
-                       {{"num_outputs", std::to_string(yes.num_outputs())},
-                        {"cond_input_locs", of_condition},
-                        {"then_input_locs", of_yes},
-                        {"else_input_locs", of_no}},
-                       "branch");
 }
 
 /// Returns the same as Foreach with the steps one after another, for at least one step.
@@ -333,6 +231,51 @@ TEST(LoopTest, OutputsMayBeVariablesAndOccurTwice) {
   const Named data = {{"x", Var("data")}}, states = {{"s", Var("s0")}, {"t", Var("t0")}};
   ExpectSame(Foreach(step, data, states), Unrolled(step, data, states, 3),
              {{"data", Random({3, 4}, 1)}, {"s0", Random({4}, 2)}, {"t0", Random({4}, 3)}});
+}
+
+TEST(LoopTest, LoopsOfTheSameInputsStayApart) {
+  // All parameters of the nodes are equal, too: the graphs alone differ.
+  const Named data = {{"x", Var("data")}}, states = {{"s", Var("s0")}};
+  const auto both = [&](const auto& make) {
+    const Symbol sum = Symbol::CreateGroup({Var("x") * Var("s"), Var("x") + Var("s")});
+    const Symbol difference = Symbol::CreateGroup({Var("x") * Var("s"), Var("x") - Var("s")});
+    const Symbol a = make(sum), b = make(difference);
+    return Symbol::CreateGroup({a[0] * b[0], a[1] + b[1]});
+  };
+  ExpectSame(both([&](const Symbol& step) { return Foreach(step, data, states); }),
+             both([&](const Symbol& step) { return Unrolled(step, data, states, 3); }),
+             {{"data", Random({3, 4}, 1)}, {"s0", Random({4}, 2)}});
+}
+
+TEST(LoopTest, TheGradientOfAStepHasItsRandomNumbers) {
+  // Each step drops other elements: the gradient of x is the result's factor.
+  const Symbol dropped = Symbol::Apply("Dropout", {Var("x")}, {{"p", "0.5"}});
+  const Symbol loop = Foreach(dropped, {{"x", Var("data")}}, {});
+  NDArray ones(TShape{8, 16});
+  ones = 1.0f;
+  const NDArray gradient = Random({8, 16}, 50);  // as HeadGradients has it
+  for (const Results& results :
+       {RunExecutor(loop, {{"data", ones}}), RunCachedOp(loop, {{"data", ones}}, false)}) {
+    std::vector<float> expected = gradient.ToVector();
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] *= results.outputs[0][i];
+    EXPECT_EQ(results.gradients.at("data"), expected);
+    EXPECT_THAT(results.outputs[0], AllOf(Contains(0), Contains(2)));
+  }
+}
+
+TEST(LoopTest, LaterCallsReadWhatTheirArraysHaveThen) {
+  // The form of the weights, and memory of the call before, must not stay.
+  const Symbol loop = Foreach(Cell(), kCellData, kCellStates);
+  const CachedOp op(loop);
+  const Arrays first = CellArrays(4);
+  for (const int seed : {4, 9, 4}) {
+    Arrays arrays = first;
+    NDArray weights = arrays.at("w");
+    CopyFromTo(Random({3, 3}, seed), weights);
+    std::vector<NDArray> inputs;
+    for (const std::string& name : op.input_names()) inputs.push_back(arrays.at(name));
+    EXPECT_EQ(op(inputs)[0].ToVector(), RunExecutor(loop, arrays).outputs[0]) << seed;
+  }
 }
 
 TEST(LoopTest, LoopsNest) {
