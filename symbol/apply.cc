@@ -11,6 +11,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/make_loop.h"
+#include "tessera/graph/mask_property.h"
 #include "tessera/ops/mxnet/operators.h"
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/scope.h"
@@ -32,10 +33,12 @@ struct GivenOperator {
     for (const auto& [key, value] : given) {
       (graph::IsAnnotation(key) ? attributes : parameters).emplace(key, value);
     }
-    if (graphs.empty()) {
-      property = OperatorRegistry::Get().Create(op, parameters);
-    } else {
+    if (!graphs.empty()) {
       property = graph::MakeLoop(op, parameters, graphs);
+    } else if (op == graph::BooleanMaskProperty::kName) {
+      property = graph::BooleanMaskProperty::Make(parameters);
+    } else {
+      property = OperatorRegistry::Get().Create(op, parameters);
     }
   }
 

@@ -422,6 +422,35 @@ TEST(CachedOpMemoryTest, ThePlanTellsTheMemoryOfACallAndItsGradient) {
   EXPECT_EQ(CachedOp(y, {.node_by_node = true}).memory_plan({&x, 1}).values, 0);
 }
 
+TEST(CachedOpMaskTest, AGraphWithAMaskRunsNodeByNode) {
+  const Symbol rows = Symbol::Apply(
+      "_contrib_boolean_mask", {Symbol::Variable("x") * 2, Symbol::Variable("mask")}, {}, "rows");
+  const Symbol sums = Symbol::Apply("sum", {rows * rows}, {{"axis", "1"}});
+  EXPECT_EQ(sums.InferShapePartial({{"x", {3, 2}}}).outputs[0], TShape::Parse("(None,)"));
+  EXPECT_EQ(rows.InferShapePartial({{"mask", {3}}, {"x", TShape::OfRank(2)}}).arguments[0],
+            TShape::Parse("(3,None)"));
+  for (const Symbol& symbol : {sums, Symbol::FromJson(sums.ToJson())}) {
+    const CachedOp op(symbol);
+    NDArray x = NDArray::FromVector(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
+    x.AttachGrad();
+    NDArray y;
+    {
+      const autograd::Record record;
+      y = op({x, Vector({0, 1, 1})})[0];
+    }
+    EXPECT_THAT(y.ToVector(), ElementsAre(100, 244));
+    y.Backward();
+    EXPECT_THAT(x.grad().ToVector(), ElementsAre(0, 0, 24, 32, 40, 48));
+    EXPECT_THAT(op({x, Vector({1, 0, 0})})[0].ToVector(), ElementsAre(20));
+    EXPECT_EQ(op.memory_plan(std::vector<NDArray>{x, Vector({1, 0, 0})}).values, 0);
+  }
+  ExpectError(Error::kInvalidArgument, "axis is 2, but data has shape (3,2)", [] {
+    Symbol::Apply("_contrib_boolean_mask", {Symbol::Variable("x"), Symbol::Variable("mask")},
+                  {{"axis", "2"}})
+        .InferShape({{"x", {3, 2}}});
+  });
+}
+
 TEST(CachedOpThreadTest, ThreadsCallOneFunction) {
   for (const bool static_alloc : {false, true}) {
     const CachedOp op(Network(), {.static_alloc = static_alloc, .max_signatures = 3});

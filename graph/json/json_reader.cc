@@ -12,6 +12,7 @@
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/json/json_fused.h"
 #include "tessera/graph/make_loop.h"
+#include "tessera/graph/mask_property.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -223,8 +224,8 @@ std::shared_ptr<const OperatorProperty> GraphReader::MakeProperty(
     const NodeFields& fields, ParameterMap* parameters,
     const std::vector<std::vector<NodeEntry>>& subgraphs) {
   const std::string op = fields.op->string();
-  const bool is_loop = NumLoopGraphs(op) > 0;
-  if (!is_loop && OperatorRegistry::Get().Find(op) == nullptr) {
+  const bool is_loop = NumLoopGraphs(op) > 0, is_mask = op == BooleanMaskProperty::kName;
+  if (!is_loop && !is_mask && OperatorRegistry::Get().Find(op) == nullptr) {
     auto unknown =
         std::make_shared<UnknownOperatorProperty>(op, static_cast<int>(fields.inputs->size()));
     unknown->Init(*parameters);
@@ -233,10 +234,11 @@ std::shared_ptr<const OperatorProperty> GraphReader::MakeProperty(
   }
   try {
     if (is_loop) return MakeLoop(op, *parameters, subgraphs);
+    if (is_mask) return BooleanMaskProperty::Make(*parameters);
     UpgradeParameters(version_, op, parameters);
     return OperatorRegistry::Get().Create(op, *parameters);
   } catch (const Error& error) {
-    if (is_loop || TakesParameters(op)) {
+    if (is_loop || is_mask || TakesParameters(op)) {
       throw Error(error.code(), "node \"" + fields.NameExcerpt() + "\": " + error.what());
     }
     return OperatorRegistry::Get().Create(op, {});

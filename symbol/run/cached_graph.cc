@@ -9,11 +9,13 @@
 #include "tessera/graph/compile.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/loop_property.h"
+#include "tessera/graph/mask_property.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/text.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/boolean_mask.h"
 #include "tessera/ndarray/call/operator_call.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
@@ -481,7 +483,11 @@ std::shared_ptr<const OperatorProperty> CachedGraph::WithShape(
 std::vector<NDArray> CachedGraph::CallNode(int id, std::span<const NDArray> arguments,
                                            const std::vector<NDArray>& values) const {
   if (loops_[At(id)] != nullptr) return loops_[At(id)]->Call(arguments);
-  return Invoke(arguments.empty() ? WithShape(id, values) : graph_.node(id).property, arguments,
+  const std::shared_ptr<const OperatorProperty>& property = graph_.node(id).property;
+  if (const auto* const mask = dynamic_cast<const graph::BooleanMaskProperty*>(property.get())) {
+    return {BooleanMask(arguments[0], arguments[1], mask->param().axis)};
+  }
+  return Invoke(arguments.empty() ? WithShape(id, values) : property, arguments,
                 implementations_[At(id)]);
 }
 

@@ -79,6 +79,25 @@ def test_a_block_of_ones_own_runs_both_ways():
     np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
 
 
+def test_a_mask_of_rows_runs_both_ways():
+    class Kept(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, mask):
+            return F.sum(F.square(F.contrib.boolean_mask(x * 2, mask)), axis=1)
+
+    net = Kept()
+    x, masks = nd.array([[1, 2], [3, 4], [5, 6]]), (nd.array([0, 1, 1]), nd.array([1, 0, 0]))
+    for hybrid in (False, True):
+        if hybrid:
+            net.hybridize()
+        for mask, sums, grads in zip(masks, ([100, 244], [20]), ([0, 24, 40], [8, 0, 0])):
+            x.attach_grad()
+            with autograd.record():
+                y = net(x, mask)
+            y.backward()
+            np.testing.assert_allclose(y.asnumpy(), sums)
+            np.testing.assert_allclose(x.grad.asnumpy()[:, 0], grads)
+
+
 def test_gradients_of_two_batches_add_up():
     net = gluon.nn.Dense(1, in_units=2)
     net.initialize(mx.init.One())
