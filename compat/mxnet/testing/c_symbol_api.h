@@ -38,6 +38,7 @@ int MXSymbolGetNumOutputs(SymbolHandle symbol, uint32_t* output_count);
 int MXSymbolGetInternals(SymbolHandle symbol, SymbolHandle* out);
 int MXSymbolGetChildren(SymbolHandle symbol, SymbolHandle* out);
 int MXSymbolGetInputSymbols(SymbolHandle sym, SymbolHandle** inputs, int* input_size);
+int MXSymbolCutSubgraph(SymbolHandle sym, SymbolHandle** input_symbols, int* input_size);
 int MXSymbolGetOutput(SymbolHandle symbol, uint32_t index, SymbolHandle* out);
 int MXSymbolCompose(SymbolHandle sym, const char* name, uint32_t num_args, const char** keys,
                     SymbolHandle* args);

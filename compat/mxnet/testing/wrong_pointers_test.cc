@@ -205,6 +205,7 @@ const Function kFunctions[] = {
     FUNCTION(kSymbol, MXSymbolGetInternals),
     FUNCTION(kSymbol, MXSymbolGetChildren),
     FUNCTION(kSymbol, MXSymbolGetInputSymbols),
+    FUNCTION(kSymbol, MXSymbolCutSubgraph),
     FUNCTION(kSymbol, MXSymbolGetOutput),
     FUNCTION(kSymbol, MXSymbolCompose),
     FUNCTION(kSymbol, MXSymbolGrad),
