@@ -134,12 +134,14 @@ int main(int argc, char** argv) {
     benchmark::AddCustomContext("missing mxnet's Python",
                                 "no interpreter has it, or it loads no library");
   } else {
-    constexpr double kImages = 32 * 16;
+    constexpr double kImages = 32 * 16, kLoopSteps = 1000;
     tessera::AddProgram(ours, mxnet, "nd_dispatch", 1, 1000);
     tessera::AddProgram(ours, mxnet, "perceptron_module_fit", 1, kImages);
     tessera::AddProgram(ours, mxnet, "perceptron_gluon", 1, kImages);
     tessera::AddProgram(ours, mxnet, "convolutional_gluon", 1, kImages);
     tessera::AddProgram(ours, mxnet, "lstm", 1, 2 * 32);
+    tessera::AddProgram(ours, mxnet, "foreach_16", 3, kLoopSteps);
+    tessera::AddProgram(ours, mxnet, "foreach_lstm", 1, 8 * kLoopSteps);
     tessera::AddNetworks(
         {.ours = ours,
          .mxnet = {"mxnet", PeerProcess::Get(tessera::kScript, "mxnet:" + threads)},

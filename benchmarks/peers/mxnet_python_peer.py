@@ -25,6 +25,7 @@ from mxnet_networks import CLASSES, build, labels, numbers
 BATCH = 32
 STEPS = 16
 DISPATCHES = 1000
+LOOP_STEPS = 1000
 SGD = {"learning_rate": 0.01, "momentum": 0.9}
 
 
@@ -152,6 +153,35 @@ class Programs:
         net.add(gluon.rnn.LSTM(256, num_layers=2, layout="NTC"), gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=1)),
                 gluon.nn.Dense(CLASSES))
         return self._training(net, [numbers(step, (BATCH, 32, 256)) for step in range(2)])
+
+    def _loop(self, step: Callable[[Any, List[Any]], Tuple[Any, List[Any]]], num_states: int,
+              shape: Tuple[int, ...]) -> Case:
+        """Inference by a bound foreach over rows of that shape, which its states have, too."""
+        mx = self.mx
+        names = [f"state{number}" for number in range(num_states)]
+        outs, last = mx.sym.contrib.foreach(step, mx.sym.Variable("data"), [mx.sym.Variable(name) for name in names])
+        executor = mx.sym.Group([outs, *last]).simple_bind(
+            mx.cpu(), grad_req="null", data=(LOOP_STEPS, *shape), **{name: shape for name in names})
+        for seed, (_, array) in enumerate(sorted(executor.arg_dict.items())):
+            array[:] = numbers(seed, array.shape) / np.sqrt(array.shape[-1])
+
+        def run() -> None:
+            executor.forward(is_train=False)
+            executor.outputs[0].wait_to_read()
+        return Case(run, lambda: float((executor.outputs[0].asnumpy() ** 2).sum()))
+
+    def foreach_16(self) -> Case:
+        """Steps of so few elements that a step costs what calls cost."""
+        sym = self.mx.sym
+
+        def step(row: Any, states: List[Any]) -> Tuple[Any, List[Any]]:
+            state = sym.tanh(row + states[0] * 0.5)
+            return state * row, [state]
+        return self._loop(step, 1, (16,))
+
+    def foreach_lstm(self) -> Case:
+        """Steps of a cell of 256 over eight sequences."""
+        return self._loop(self.mx.rnn.LSTMCell(256), 2, (8, 256))
 
 
 def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> float:
