@@ -18,8 +18,9 @@ struct LossOptions {
 
 /// A loss for each example: loss(prediction, label), or with weights as a last input, which are
 /// broadcast to the loss of each element: (batch, 1, …) for one weight an example. The losses of an
-/// example's elements are averaged, except where a loss adds them, so that the output is (batch). Backward of the output is the
-/// gradient of its sum; Trainer::Step divides by the number of examples.
+/// example's elements are averaged, except where a loss adds them, so that the output is (batch).
+/// Backward of the output is the gradient of its sum; Trainer::Step divides by the number of
+/// examples.
 class Loss : public Layer {
  protected:
   /// Constructs a loss with `num_inputs` inputs before the weights.
