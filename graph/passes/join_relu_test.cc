@@ -47,8 +47,10 @@ TEST(JoinReluTest, OneNodeGivesTheResultsAveragesAndGradientsOfTwo) {
     for (const bool joins : {false, true}) {
       const NodeEntry x = MakeVariable("x");
       std::vector<NodeEntry> heads = {Relu(Norm(x))};
-      if (joins) heads = JoinRelu(heads);
-      if (joins) EXPECT_THAT(Operators(heads), ElementsAre("_contrib_BatchNormWithReLU out"));
+      if (joins) {
+        heads = JoinRelu(heads);
+        EXPECT_THAT(Operators(heads), ElementsAre("_contrib_BatchNormWithReLU out"));
+      }
       const Node& norm = joins ? *heads[0].node : *heads[0].node->inputs[0].node;
       // A gradient that differs from element to element.
       heads = {Apply("elemwise_mul", "weighted", {heads[0], MakeVariable("g")})};
