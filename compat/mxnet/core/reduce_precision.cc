@@ -32,12 +32,23 @@ enum class Precision {
 /// The types in which a node computes.
 enum class Need { kNothing, kTarget, kFloat32, kWidest };
 
-/// Returns the names under which the registry has these operators.
-std::set<std::string> Registered(const std::vector<std::string>& ops) {
+/// Returns the name under which the registry has an operator.
+std::string Registered(const std::string& op) {
+  const OperatorEntry* const entry = OperatorRegistry::Get().Find(op);
+  return entry == nullptr ? op : std::string(entry->name);
+}
+
+/// Returns the names under which the registry has these operators. MXNet has operators of their own
+/// for some aliases, such as Convolution_v1: one does not count if a list has the operator itself.
+std::set<std::string> Registered(const std::vector<std::string>& ops, const PrecisionRules& rules) {
   std::set<std::string> names;
   for (const std::string& op : ops) {
-    const OperatorEntry* const entry = OperatorRegistry::Get().Find(op);
-    names.insert(entry == nullptr ? op : std::string(entry->name));
+    const std::string name = Registered(op);
+    const auto lists = {&rules.target_ops, &rules.float32_ops, &rules.widest_ops};
+    const bool is_listed = std::any_of(lists.begin(), lists.end(), [&name](const auto* list) {
+      return std::find(list->begin(), list->end(), name) != list->end();
+    });
+    if (name == op || !is_listed) names.insert(name);
   }
   return names;
 }
@@ -52,12 +63,12 @@ class Caster {
  public:
   explicit Caster(const PrecisionRules& rules)
       : rules_(rules),
-        target_ops_(Registered(rules.target_ops)),
-        float32_ops_(Registered(rules.float32_ops)),
-        widest_ops_(Registered(rules.widest_ops)),
+        target_ops_(Registered(rules.target_ops, rules)),
+        float32_ops_(Registered(rules.float32_ops, rules)),
+        widest_ops_(Registered(rules.widest_ops, rules)),
         excluded_(rules.excluded.begin(), rules.excluded.end()) {
     for (const PrecisionRules::Condition& condition : rules.conditions) {
-      conditions_.emplace_back(*Registered({condition.op}).begin(), &condition);
+      conditions_.emplace_back(Registered(condition.op), &condition);
     }
   }
 

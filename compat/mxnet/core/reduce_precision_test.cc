@@ -66,6 +66,18 @@ TEST(ReducePrecisionTest, ValuesOfTheRightTypeAreNotCast) {
                           "c_weight_amp_cast_float16_output", "c_output", "sum_output"));
 }
 
+TEST(ReducePrecisionTest, AnAliasDoesNotCountBesideTheOperator) {
+  PrecisionRules rules = kRules;
+  rules.target_ops = {"Convolution"};
+  rules.float32_ops = {"Convolution_v1"};  // an operator of its own in MXNet
+  const Symbol net =
+      Symbol::Apply("Convolution", {Symbol::Variable("data")},
+                    {{"num_filter", "2"}, {"kernel", "(1, 1)"}, {"no_bias", "1"}}, "conv");
+  EXPECT_THAT(ReducePrecision(net, rules).GetInternals().ListOutputs(),
+              ElementsAre("data", "data_amp_cast_float16_output", "conv_weight",
+                          "conv_weight_amp_cast_float16_output", "conv_output"));
+}
+
 TEST(ReducePrecisionTest, NamesAndConditionsKeepFloat32) {
   PrecisionRules rules = kRules;
   rules.excluded = {"fc"};
