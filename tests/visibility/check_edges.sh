@@ -18,7 +18,7 @@ exec awk '
   }
   function target(label) { sub(/.*:/, "", label); return label }
   # "//ndarray:array_test", "//graph/testing:evaluate"
-  function is_test(label) { return target(label) ~ /_(test|benchmark)(_|$)/ || label ~ /\/(testing|benchmark):/ }
+  function is_test(label) { return target(label) ~ /_(test|benchmark|variants)(_|$)/ || label ~ /\/(testing|benchmark):/ }
   # "//symbol:op", which has a function for each operator
   function is_op(label) { return label ~ /^\/\/(ndarray|symbol):op(_private_headers)?$/ }
   # The core of ops is for all, families are for tests and for train, whose optimizers and layers are operators.
