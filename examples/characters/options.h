@@ -9,7 +9,7 @@
 
 namespace tessera::characters {
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
   std::string text = "/usr/share/common-licenses";  ///< a file, or a folder whose files are read
   int epochs = 10;                                  ///< times to go through the text

@@ -152,8 +152,8 @@ class Training {
   const CharacterModel& model_;
   const nn::SoftmaxCrossEntropyLoss loss_;
   nn::Trainer trainer_;
-  // Of the epoch that is read: its number, the next place in each part of the text, or -1 before
-  // the first, and the steps so far with the sum of their losses and the states behind them.
+  // The epoch that is read: its number, the next place in each part of the text, or -1 before the
+  // first, and the steps so far with the sum of their losses and the states behind them.
   int64_t epoch_ = 1, begin_ = -1, steps_ = 0;
   double sum_ = 0;
   std::vector<NDArray> states_;

@@ -7,7 +7,7 @@
 
 namespace tessera::digits {
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
   std::string model = "cnn";
   std::string device = "cpu";

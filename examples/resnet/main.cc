@@ -85,7 +85,7 @@ nn::Sequential ResNet20(index_t classes) {
   return net;
 }
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
   int epochs = 10;
   int num_parts = 1;

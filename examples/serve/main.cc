@@ -34,7 +34,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
   std::string model;
   int epoch = 0;

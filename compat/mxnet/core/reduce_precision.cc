@@ -22,7 +22,7 @@ namespace {
 using graph::Node;
 using graph::NodeEntry;
 
-/// What is known of a value's type.
+/// The type that a value is known to have.
 enum class Precision {
   kFloat32,
   kTarget,
@@ -226,7 +226,7 @@ void StateTypes(const Symbol& symbol, const PrecisionRules& rules) {
   for (const int id : graph.variables()) {
     if (parameters.contains(graph.node(id).name)) ids.push_back(id);
   }
-  // What is stated of the graph of float32 does not hold any more.
+  // Types that are stated for the graph of float32 do not hold any more.
   for (const int id : ids) state(id, DType::kUnknown);
   const InferredTypes types = symbol.InferTypePartial(rules.data);
   std::map<std::string, DType> inferred;
