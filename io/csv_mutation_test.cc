@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/io/internal/idx_bytes.h"
-#include "tessera/io/internal/mutations.h"
+#include "tessera/tools/testing/mutations.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -32,8 +32,8 @@ TEST(CsvMutationTest, NoBytesBreakTheReader) {
   const Bytes integers(kIntegers.begin(), kIntegers.end());
   const std::vector<Bytes> seeds = {Seed(6, floats), Seed(4, integers), Seed(5, integers),
                                     Seed(6, io_internal::Gzip(floats)), Seed(0, {})};
-  io_internal::RunMutations(LLVMFuzzerTestOneInput, seeds,
-                            {0, ',', '\n', '\r', '.', '-', '+', 'e', '9', ' ', 0xff}, 4000);
+  testing_internal::RunMutations(LLVMFuzzerTestOneInput, seeds,
+                                 {0, ',', '\n', '\r', '.', '-', '+', 'e', '9', ' ', 0xff}, 4000);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/io/internal/idx_bytes.h"
-#include "tessera/io/internal/mutations.h"
+#include "tessera/tools/testing/mutations.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -30,8 +30,8 @@ std::vector<Bytes> Seeds() {
 }
 
 TEST(IdxMutationTest, NoBytesBreakTheParser) {
-  io_internal::RunMutations(LLVMFuzzerTestOneInput, Seeds(),
-                            {0x00, 0x01, 0x7f, 0x80, 0xff, 0x08, 0x1f, 0x8b}, 4000);
+  testing_internal::RunMutations(LLVMFuzzerTestOneInput, Seeds(),
+                                 {0x00, 0x01, 0x7f, 0x80, 0xff, 0x08, 0x1f, 0x8b}, 4000);
 }
 
 }  // namespace

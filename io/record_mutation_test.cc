@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/io/internal/mutations.h"
 #include "tessera/io/record_writer.h"
+#include "tessera/tools/testing/mutations.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -29,7 +29,7 @@ Bytes FileOf(const std::vector<std::string>& records) {
 
 TEST(RecordMutationTest, NoBytesBreakTheReader) {
   const std::string magic = "\x0a\x23\xd7\xce";
-  io_internal::RunMutations(
+  testing_internal::RunMutations(
       LLVMFuzzerTestOneInput,
       {FileOf({"first", "", "a longer record"}), FileOf({magic + magic + "end", "x"}),
        FileOf({"abcd" + magic + "efgh" + magic, std::string(300, 'r')}), FileOf({})},

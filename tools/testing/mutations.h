@@ -1,11 +1,11 @@
-#ifndef TESSERA_IO_INTERNAL_MUTATIONS_H_
-#define TESSERA_IO_INTERNAL_MUTATIONS_H_
+#ifndef TESSERA_TOOLS_TESTING_MUTATIONS_H_
+#define TESSERA_TOOLS_TESTING_MUTATIONS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace tessera::io_internal {
+namespace tessera::testing_internal {
 
 /// A fuzz target: libFuzzer's LLVMFuzzerTestOneInput.
 using FuzzTarget = int (*)(const uint8_t* data, size_t size);
@@ -17,6 +17,6 @@ using FuzzTarget = int (*)(const uint8_t* data, size_t size);
 void RunMutations(FuzzTarget target, const std::vector<std::vector<uint8_t>>& valid,
                   const std::vector<uint8_t>& telling, int count);
 
-}  // namespace tessera::io_internal
+}  // namespace tessera::testing_internal
 
-#endif  // TESSERA_IO_INTERNAL_MUTATIONS_H_
+#endif  // TESSERA_TOOLS_TESTING_MUTATIONS_H_

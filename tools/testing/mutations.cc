@@ -1,4 +1,4 @@
-#include "tessera/io/internal/mutations.h"
+#include "tessera/tools/testing/mutations.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace tessera::io_internal {
+namespace tessera::testing_internal {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
@@ -51,4 +51,4 @@ void RunMutations(FuzzTarget target, const std::vector<Bytes>& valid, const Byte
   }
 }
 
-}  // namespace tessera::io_internal
+}  // namespace tessera::testing_internal
