@@ -68,7 +68,7 @@ exec awk '
       split(to, parts, "/")
       name = parts[4]
       sub(/:.*/, "", name)
-      guarded = name ~ /^(eigen|tbb|cuda)$/
+      guarded = name ~ /^(eigen|tbb|cuda|libjpeg_turbo|libpng)$/
       if ((from_folder in components) && guarded && !is_test(from) && !((from_folder, name) in allowed))
         forbid(from_folder " may not use " name)
       next
