@@ -16,6 +16,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/failed_draws.h"
+#include "tessera/compat/mxnet/core/image_calls.h"
 #include "tessera/compat/mxnet/core/operators.h"
 #include "tessera/compat/mxnet/core/shapes_by_values.h"
 #include "tessera/compat/mxnet/quirks/quirks.h"
@@ -120,6 +121,9 @@ std::vector<NDArray> ComputeNew(const Call& call) {
       return {*output};
     }
     if (auto results = InvokeByValues(call.op, call.inputs, call.parameters)) return *results;
+    if (call.op.quirks.Has(Quirk::kImageCall)) {
+      return {InvokeImageCall(call.op, call.inputs, call.parameters)};
+    }
     return Invoke(call.op.name, call.inputs, call.parameters);
   } catch (const Error& error) {
     return FailAtWait(call, {}, error);
@@ -180,13 +184,14 @@ void RefuseInPlaceWhileRecording(std::span<const NDArray> outputs, const Call& c
 void ComputeInto(Call call, std::span<const NDArrayHandle> handles) {
   std::vector<std::shared_ptr<NDArray>> targets;
   std::vector<NDArray> outputs;
-  bool has_none = false;
+  // An image's shape is known when the call has been computed.
+  bool is_copied = call.op.quirks.Has(Quirk::kImageCall);
   for (const NDArrayHandle handle : handles) {
     targets.push_back(Arrays().Get(handle));
     outputs.push_back(*targets.back());
-    has_none |= outputs.back().is_none();
+    is_copied |= outputs.back().is_none();
   }
-  if (has_none) {
+  if (is_copied) {
     const std::vector<NDArray> made = ComputeNew(call);
     for (size_t i = 0; i < targets.size() && i < made.size(); ++i) {
       if (targets[i]->is_none()) {

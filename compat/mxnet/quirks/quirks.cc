@@ -25,6 +25,10 @@ constexpr std::string_view kDraws[] = {
 constexpr std::string_view kExtremes[] = {"max", "min"};
 // Operators of no graph, which are registered nowhere: the client's names are all there is.
 constexpr std::string_view kMasks[] = {"_contrib_boolean_mask", "_npi_boolean_mask"};
+constexpr std::string_view kImageCalls[] = {
+    "_cvcopyMakeBorder", "_cvimdecode",   "_cvimread",       "_cvimresize",
+    "_npi_cvimdecode",   "_npi_cvimread", "_npi_cvimresize",
+};
 constexpr std::string_view kIndexed[] = {"gather_nd"};
 constexpr std::string_view kCasts[] = {"amp_cast", "amp_multicast"};
 constexpr std::string_view kWithInputName[] = {
@@ -189,6 +193,9 @@ constexpr QuirkRow kTable[] = {
      "The number of rows that a mask keeps is known when its values are, so the call waits for "
      "them.",
      kMasks},
+    {Quirk::kImageCall,
+     "MXNet computes these by OpenCV, and an image's size is known when its file's bytes are.",
+     kImageCalls},
     {Quirk::kIndexError,
      "MXNet begins the error's text with the name of the class that its Python raises.", kIndexed},
     {Quirk::kPrecisionCast,

@@ -11,6 +11,7 @@ enum class Quirk {
   kFailsAtWait,     ///< parameters without meaning are an error of the wait, not of the call
   kNeedsElements,   ///< an input without elements is an error
   kShapeByValues,   ///< the output's shape depends on the inputs' values
+  kImageCall,       ///< decodes or changes an image outside of any graph
   kIndexError,      ///< a wrong index raises Python's IndexError
   kPrecisionCast,   ///< a cast that automatic mixed precision has inserted
   kNamedDataInput,  ///< monitors call the only input "data", and not "input0"
