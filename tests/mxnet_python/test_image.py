@@ -72,3 +72,89 @@ def test_folders_and_transforms(tmp_path):
     (images, labels), = list(loader)
     assert images.shape == (2, 3, 16, 16) and 0 <= images.min().asscalar() < images.max().asscalar() <= 1
     assert labels.asnumpy().tolist() == [0, 1]
+
+
+def records(path, count, files=("half.jpg", "color.png")):
+    writer = mx.recordio.MXRecordIO(str(path), "w")
+    for i in range(count):
+        header = mx.recordio.IRHeader(0, float(i), i, 0)
+        writer.write(mx.recordio.pack(header, (DATA / files[i % len(files)]).read_bytes()))
+    writer.close()
+    return str(path)
+
+
+def test_image_record_iter_makes_the_batches_of_mxnet(tmp_path):
+    path = records(tmp_path / "images.rec", 7)
+    iterator = mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 12, 14), batch_size=3, preprocess_threads=1)
+    seen = []
+    for _ in range(2):
+        seen += [(batch.label[0].asnumpy().tolist(), batch.pad) for batch in iterator]
+        iterator.reset()
+    assert seen == [([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2), ([2, 3, 4], 0), ([5, 6, 0], 1)]
+
+
+@pytest.mark.parametrize("name, index", [("half.jpg", 0), ("color.png", 1)])
+def test_examples_are_cut_out_mirrored_and_normalized(tmp_path, name, index):
+    path = records(tmp_path / "images.rec", 2)
+    color = netpbm(name + ".color.ppm").astype(float)
+    part = color[3:15, 6:20].transpose(2, 0, 1)
+    common = dict(path_imgrec=path, data_shape=(3, 12, 14), batch_size=2, preprocess_threads=1)
+    plain = next(mx.io.ImageRecordIter(**common)).data[0].asnumpy()[index]
+    assert np.abs(plain - part).max() <= 1
+    mean, deviation = np.array([10, 20, 30]), np.array([2, 4, 5])
+    changed = next(mx.io.ImageRecordIter(mean_r=10, mean_g=20, mean_b=30, std_r=2, std_g=4, std_b=5, scale=0.5,
+                                         mirror=True, **common)).data[0].asnumpy()[index]
+    expected = (part - mean[:, None, None]) * 0.5 / deviation[:, None, None]
+    assert np.abs(changed[..., ::-1] - expected).max() <= 0.26
+    for dtype, levels in (("uint8", part), ("int8", np.clip(part, -128, 127))):
+        image = next(mx.io.ImageRecordIter(dtype=dtype, **common)).data[0]
+        assert image.dtype == np.dtype(dtype)
+        assert np.abs(image.asnumpy()[index] - levels).max() <= 1
+
+
+@pytest.mark.parametrize("shape, options", [((3, 12, 14), {"resize": 16}), ((3, 30, 40), {}), ((1, 12, 14), {}),
+                                            ((3, 23, 30), {"pad": 2, "fill_value": 77}),
+                                            ((3, 12, 14), {"resize": 16, "inter_method": 9})])
+def test_sizes_and_channels_of_examples(tmp_path, shape, options):
+    path = records(tmp_path / "images.rec", 4)
+    iterator = mx.io.ImageRecordIter(path_imgrec=path, data_shape=shape, batch_size=4, preprocess_threads=1, **options)
+    image = next(iterator).data[0].asnumpy()[0]
+    source = mx.image.imread(str(DATA / "half.jpg"), flag=int(shape[0] == 3))
+    if "resize" in options:
+        source = mx.image.imresize(source, 21, 16, interp=3 if "inter_method" in options else 1)
+    elif "pad" in options:
+        source = mx.image.copyMakeBorder(source, 2, 2, 2, 2, value=77)
+    elif shape[1] == 30:
+        source = mx.image.imresize(source, 41, 30)
+    top, left = (source.shape[0] - shape[1]) // 2, (source.shape[1] - shape[2]) // 2
+    expected = source.asnumpy()[top:top + shape[1], left:left + shape[2]].transpose(2, 0, 1)
+    assert np.abs(image - expected).max() <= 1
+
+
+def test_random_examples_by_statistics(tmp_path):
+    path = records(tmp_path / "images.rec", 600, ["color.png"])
+    color = netpbm("color.png.color.ppm").astype(float)
+    iterator = mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 12, 14), batch_size=200, rand_crop=True,
+                                     rand_mirror=True, shuffle=True, preprocess_threads=1)
+    batches = list(iterator)
+    labels = np.concatenate([batch.label[0].asnumpy() for batch in batches])
+    assert sorted(labels) == list(range(600))
+    # Every example is a part of the image or of its mirror image, each of them in about half.
+    parts = {}
+    for y in range(8):
+        for x in range(13):
+            part = color[y:y + 12, x:x + 14].transpose(2, 0, 1)
+            parts[part.astype(np.uint8).tobytes()] = (y, x, False)
+            parts[np.ascontiguousarray(part[..., ::-1]).astype(np.uint8).tobytes()] = (y, x, True)
+    places = [parts[image.astype(np.uint8).tobytes()] for batch in batches for image in batch.data[0].asnumpy()]
+    assert 200 < sum(mirrored for _, _, mirrored in places) < 400
+    assert {y for y, _, _ in places} == set(range(8)) and {x for _, x, _ in places} == set(range(13))
+
+
+@pytest.mark.ours
+def test_a_damaged_image_names_its_record(tmp_path):
+    writer = mx.recordio.MXRecordIO(str(tmp_path / "broken.rec"), "w")
+    writer.write(mx.recordio.pack(mx.recordio.IRHeader(0, 0, 0, 0), (DATA / "half.jpg").read_bytes()[:-300]))
+    writer.close()
+    with pytest.raises(mx.MXNetError, match="broken.rec: the record at byte 0: .*truncated at byte"):
+        mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "broken.rec"), data_shape=(3, 4, 4), batch_size=1).next()

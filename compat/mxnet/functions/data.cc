@@ -1,7 +1,9 @@
 // Data iterators. Functions of MXNet's C API; see types.h.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "tessera/compat/mxnet/core/extents.h"
 #include "tessera/io/csv_iter.h"
 #include "tessera/io/idx_iter.h"
+#include "tessera/io/image_record_iter.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
@@ -94,6 +97,148 @@ struct CsvParameters {
   }
 };
 
+/// The parameters of the iterators over image records. The numbers of augmentations that Tessera
+/// does not have must keep their defaults.
+struct ImageRecordParameters {
+  std::string path_imglist, path_imgrec, path_imgidx;
+  std::string aug_seq = "aug_default";
+  int label_width = 1;
+  TShape data_shape;
+  int preprocess_threads = 4;
+  bool verbose = true;
+  int num_parts = 1, part_index = 0;
+  int device_id = 0;
+  int64_t shuffle_chunk_size = 0;
+  int shuffle_chunk_seed = 0;
+  std::optional<int> seed_aug;
+  bool shuffle = false;
+  int seed = 0;
+  int64_t batch_size = 0;
+  bool round_batch = true;
+  int64_t prefetch_buffer = 4;
+  std::string ctx = "gpu";
+  DType dtype = DType::kUnknown;
+  int resize = -1;
+  bool rand_crop = false, random_resized_crop = false;
+  int max_rotate_angle = 0;
+  float max_aspect_ratio = 0;
+  std::optional<float> min_aspect_ratio;
+  float max_shear_ratio = 0;
+  int max_crop_size = -1, min_crop_size = -1;
+  float max_random_scale = 1, min_random_scale = 1;
+  float max_random_area = 1, min_random_area = 1;
+  float max_img_size = 1e10f, min_img_size = 0;
+  float brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
+  int random_h = 0, random_s = 0, random_l = 0;
+  int rotate = -1;
+  int fill_value = 255;
+  int inter_method = 1;
+  int pad = 0;
+  bool mirror = false, rand_mirror = false;
+  std::string mean_img;
+  float mean_r = 0, mean_g = 0, mean_b = 0, mean_a = 0;
+  float std_r = 1, std_g = 1, std_b = 1, std_a = 1;
+  float scale = 1;
+  float max_random_contrast = 0, max_random_illumination = 0;
+
+  static void Declare(ParameterSchema<ImageRecordParameters>& schema) {
+    using P = ImageRecordParameters;
+    schema.Optional("path_imglist", &P::path_imglist, "labels by the images' numbers");
+    schema.Required("path_imgrec", &P::path_imgrec, "the record file");
+    schema.Optional("path_imgidx", &P::path_imgidx, "has no effect: no index is needed");
+    schema.Optional("aug_seq", &P::aug_seq, "has no effect: there is one sequence");
+    schema.Optional("label_width", &P::label_width, "the number of labels of an image");
+    schema.Required("data_shape", &P::data_shape, "the shape of an image: channels, height, width");
+    schema.Optional("preprocess_threads", &P::preprocess_threads,
+                    "has no effect: the engine's workers decode");
+    schema.Optional("verbose", &P::verbose, "has no effect: nothing is printed");
+    schema.Optional("num_parts", &P::num_parts, "the number of parts of the data");
+    schema.Optional("part_index", &P::part_index, "the part that is read");
+    schema.Optional("device_id", &P::device_id, "has no effect");
+    schema.Optional("shuffle_chunk_size", &P::shuffle_chunk_size,
+                    "has no effect: orders are of all records");
+    schema.Optional("shuffle_chunk_seed", &P::shuffle_chunk_seed, "has no effect");
+    schema.Optional("seed_aug", &P::seed_aug, "of the augmentation, in place of seed");
+    schema.Optional("shuffle", &P::shuffle, "whether each epoch has a new order");
+    schema.Optional("seed", &P::seed, "of the orders");
+    schema.Required("batch_size", &P::batch_size, "the number of images in a batch");
+    schema.Range(1);
+    schema.Optional("round_batch", &P::round_batch,
+                    "whether the first images of the next epoch pad the last batch");
+    schema.Optional("prefetch_buffer", &P::prefetch_buffer, "batches that are made ahead");
+    schema.Optional("ctx", &P::ctx, "has no effect: batches lie on the host");
+    schema.Choice("dtype", &P::dtype,
+                  {{"None", DType::kUnknown},
+                   {"float32", DType::kFloat32},
+                   {"uint8", DType::kUint8},
+                   {"int8", DType::kInt8}},
+                  "the type of the images");
+    schema.Optional("resize", &P::resize, "the new length of the shorter side; -1: as it is");
+    schema.Optional("rand_crop", &P::rand_crop, "whether a random place is cut out");
+    schema.Optional("random_resized_crop", &P::random_resized_crop,
+                    "whether a random part is resized");
+    schema.Optional("max_rotate_angle", &P::max_rotate_angle, "0");
+    schema.Optional("max_aspect_ratio", &P::max_aspect_ratio, "of the part");
+    schema.Optional("min_aspect_ratio", &P::min_aspect_ratio, "of the part");
+    schema.Optional("max_shear_ratio", &P::max_shear_ratio, "0");
+    schema.Optional("max_crop_size", &P::max_crop_size, "-1");
+    schema.Optional("min_crop_size", &P::min_crop_size, "-1");
+    schema.Optional("max_random_scale", &P::max_random_scale, "1");
+    schema.Optional("min_random_scale", &P::min_random_scale, "1");
+    schema.Optional("max_random_area", &P::max_random_area, "of the part");
+    schema.Optional("min_random_area", &P::min_random_area, "of the part");
+    schema.Optional("max_img_size", &P::max_img_size, "10000000000");
+    schema.Optional("min_img_size", &P::min_img_size, "0");
+    schema.Optional("brightness", &P::brightness, "the range of its change");
+    schema.Optional("contrast", &P::contrast, "the range of its change");
+    schema.Optional("saturation", &P::saturation, "the range of its change");
+    schema.Optional("pca_noise", &P::pca_noise, "0");
+    schema.Optional("random_h", &P::random_h, "the range of the hue's change");
+    schema.Optional("random_s", &P::random_s, "the range of the saturation's change");
+    schema.Optional("random_l", &P::random_l, "the range of the lightness's change");
+    schema.Optional("rotate", &P::rotate, "-1");
+    schema.Optional("fill_value", &P::fill_value, "the level of padding");
+    schema.Optional("inter_method", &P::inter_method,
+                    "0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 drawn");
+    schema.Optional("pad", &P::pad, "pixels that are added to each side");
+    schema.Optional("mirror", &P::mirror, "whether images are mirrored");
+    schema.Optional("rand_mirror", &P::rand_mirror, "whether half of the images are mirrored");
+    schema.Optional("mean_img", &P::mean_img, "empty");
+    schema.Optional("mean_r", &P::mean_r, "subtracted from red");
+    schema.Optional("mean_g", &P::mean_g, "subtracted from green");
+    schema.Optional("mean_b", &P::mean_b, "subtracted from blue");
+    schema.Optional("mean_a", &P::mean_a, "subtracted from alpha");
+    schema.Optional("std_r", &P::std_r, "divides red");
+    schema.Optional("std_g", &P::std_g, "divides green");
+    schema.Optional("std_b", &P::std_b, "divides blue");
+    schema.Optional("std_a", &P::std_a, "divides alpha");
+    schema.Optional("scale", &P::scale, "multiplies all");
+    schema.Optional("max_random_contrast", &P::max_random_contrast, "the range of its change");
+    schema.Optional("max_random_illumination", &P::max_random_illumination,
+                    "the range of its change");
+  }
+
+  /// Throws Error(kUnimplemented) that names a parameter whose augmentation is missing.
+  void CheckImplemented(const char* iterator) const {
+    const std::pair<const char*, bool> missing[] = {
+        {"max_rotate_angle", max_rotate_angle != 0},
+        {"rotate", rotate > 0},
+        {"max_shear_ratio", max_shear_ratio != 0},
+        {"max_crop_size", max_crop_size != -1},
+        {"min_crop_size", min_crop_size != -1},
+        {"max_random_scale", max_random_scale != 1},
+        {"min_random_scale", min_random_scale != 1},
+        {"max_img_size", max_img_size < 1e10f},
+        {"min_img_size", min_img_size != 0},
+        {"pca_noise", pca_noise != 0},
+        {"mean_img", !mean_img.empty()},
+        {"max_aspect_ratio", !random_resized_crop && max_aspect_ratio != 0}};
+    for (const auto& [name, is_given] : missing) {
+      if (is_given) throw Unimplemented(iterator, ": ", name, " is not implemented");
+    }
+  }
+};
+
 /// Returns the parameters that an iterator has. Clients give others too, such as the names of
 /// Python's DataDesc, and MXNet ignores them.
 template <typename Parameters>
@@ -133,6 +278,54 @@ std::unique_ptr<DataIter> CreateCsv(const ParameterMap& parameters) {
                      .dtype = given.dtype});
 }
 
+std::unique_ptr<DataIter> CreateImageRecord(const char* iterator, DType dtype,
+                                            const ParameterMap& parameters) {
+  const auto given = ParseKnown<ImageRecordParameters>(iterator, parameters);
+  given.CheckImplemented(iterator);
+  if (given.data_shape.ndim() != 3) {
+    throw InvalidArgument(iterator, ": data_shape ", given.data_shape,
+                          ", expected (channels, height, width)");
+  }
+  const int seed = given.seed_aug.value_or(given.seed);
+  return std::make_unique<ImageRecordIter>(ImageRecordIterOptions{
+      .path_imgrec = given.path_imgrec,
+      .path_imglist = given.path_imglist,
+      .label_width = given.label_width,
+      .channels = given.data_shape[0],
+      .batch_size = given.batch_size,
+      .round_batch = given.round_batch,
+      .shuffle = given.shuffle,
+      .seed = static_cast<uint64_t>(seed),
+      .num_parts = given.num_parts,
+      .part_index = given.part_index,
+      .prefetch_buffer = static_cast<int>(std::clamp<int64_t>(given.prefetch_buffer, 1, 64)),
+      .augmenter = {.size = {given.data_shape[1], given.data_shape[2]},
+                    .inter_method = given.inter_method,
+                    .resize = given.resize > 0 ? given.resize : -1,
+                    .random_resized_crop = given.random_resized_crop,
+                    .min_random_area = given.min_random_area,
+                    .max_random_area = given.max_random_area,
+                    .min_aspect_ratio = given.min_aspect_ratio,
+                    .max_aspect_ratio = given.max_aspect_ratio,
+                    .pad = given.pad,
+                    .fill_value = given.fill_value,
+                    .rand_crop = given.rand_crop,
+                    .brightness = given.brightness,
+                    .contrast = given.contrast,
+                    .saturation = given.saturation,
+                    .random_h = given.random_h,
+                    .random_s = given.random_s,
+                    .random_l = given.random_l},
+      .mirror = given.mirror,
+      .rand_mirror = given.rand_mirror,
+      .mean = {given.mean_r, given.mean_g, given.mean_b, given.mean_a},
+      .deviation = {given.std_r, given.std_g, given.std_b, given.std_a},
+      .scale = given.scale,
+      .max_random_contrast = given.max_random_contrast,
+      .max_random_illumination = given.max_random_illumination,
+      .dtype = given.dtype == DType::kUnknown ? dtype : given.dtype});
+}
+
 Handles<IteratorKind>& Kinds() {
   static auto* const kinds = new Handles<IteratorKind>("a kind of data iterator", 9);
   return *kinds;
@@ -146,9 +339,27 @@ const std::vector<void*>& KindHandles() {
                                  ParameterSchema<MnistParameters>::Get().Describe(), CreateMnist}));
     made->push_back(Kinds().Add({"CSVIter", "The rows of CSV files, in their order.",
                                  ParameterSchema<CsvParameters>::Get().Describe(), CreateCsv}));
-    for (const char* const name :
-         {"ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1",
-          "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter"}) {
+    const auto add_images = [made](const char* name, auto create) {
+      made->push_back(
+          Kinds().Add({name, "The images of a record file, decoded and augmented.",
+                       ParameterSchema<ImageRecordParameters>::Get().Describe(), create}));
+    };
+    add_images("ImageRecordIter", [](const ParameterMap& parameters) {
+      return CreateImageRecord("ImageRecordIter", DType::kFloat32, parameters);
+    });
+    add_images("ImageRecordIter_v1", [](const ParameterMap& parameters) {
+      return CreateImageRecord("ImageRecordIter_v1", DType::kFloat32, parameters);
+    });
+    add_images("ImageRecordUInt8Iter", [](const ParameterMap& parameters) {
+      return CreateImageRecord("ImageRecordUInt8Iter", DType::kUint8, parameters);
+    });
+    add_images("ImageRecordUInt8Iter_v1", [](const ParameterMap& parameters) {
+      return CreateImageRecord("ImageRecordUInt8Iter_v1", DType::kUint8, parameters);
+    });
+    add_images("ImageRecordInt8Iter", [](const ParameterMap& parameters) {
+      return CreateImageRecord("ImageRecordInt8Iter", DType::kInt8, parameters);
+    });
+    for (const char* const name : {"ImageDetRecordIter", "LibSVMIter"}) {
       made->push_back(
           Kinds().Add({name, "Not implemented: creating one is an error.", {}, nullptr}));
     }

@@ -282,8 +282,16 @@ TEST(DataFunctionsTest, MnistIterDividesBy256AndDropsTheRest) {
 
 TEST(DataFunctionsTest, MissingIteratorsSaySo) {
   DataIterHandle iterator = nullptr;
-  ExpectFailure(CreateIterator("ImageRecordIter", {}, &iterator),
-                "ImageRecordIter is not implemented");
+  ExpectFailure(CreateIterator("ImageDetRecordIter", {}, &iterator),
+                "ImageDetRecordIter is not implemented");
+  const std::map<std::string, std::string> rotated = {{"path_imgrec", "x.rec"},
+                                                      {"data_shape", "(3, 4, 4)"},
+                                                      {"batch_size", "2"},
+                                                      {"max_rotate_angle", "10"}};
+  ExpectFailure(CreateIterator("ImageRecordIter", rotated, &iterator),
+                "max_rotate_angle is not implemented");
+  ExpectFailure(CreateIterator("ImageRecordUInt8Iter", {{"path_imgrec", "x.rec"}}, &iterator),
+                "data_shape");
   ExpectFailure(CreateIterator("LibSVMIter", {}, &iterator), "LibSVMIter is not implemented");
 }
 
