@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <limits>
+#include <memory>
 #include <utility>
 
 #include "tessera/base/foreign_file.h"
@@ -69,7 +69,6 @@ RecordReader::RecordReader(RecordReader&&) noexcept = default;
 RecordReader& RecordReader::operator=(RecordReader&&) noexcept = default;
 
 std::optional<std::string_view> RecordReader::ReadRecord() {
-  record_.clear();
   const int64_t begin = offset_;
   bool is_first = true;
   while (true) {
@@ -85,10 +84,16 @@ std::optional<std::string_view> RecordReader::ReadRecord() {
                      static_cast<uint32_t>(header->part), " of a record, expected ",
                      is_first ? "0 or 1, a record's beginning" : "2 or 3, its continuation");
     }
+    const std::string_view part = ReadPart(*header);
+    if (header->part == RecordPart::kWhole) return part;
     // A record that contains the magic number was divided there.
-    if (!is_first) record_ += io_internal::kRecordMagicBytes;
-    ReadPart(*header);
-    if (header->part == RecordPart::kWhole || header->part == RecordPart::kLast) return record_;
+    if (is_first) {
+      record_.clear();
+    } else {
+      record_ += io_internal::kRecordMagicBytes;
+    }
+    record_ += part;
+    if (header->part == RecordPart::kLast) return record_;
     is_first = false;
   }
 }
@@ -97,60 +102,99 @@ void RecordReader::Seek(int64_t offset_bytes) {
   if (offset_bytes < 0) {
     throw InvalidArgument(name_, ": there is no offset ", offset_bytes, ", expected at least 0");
   }
-  source_->Seek(offset_bytes);
+  // A compressed source cannot seek, also not to what is in the buffer.
+  const bool can_seek = source_->BytesLeft().has_value();
+  const int64_t begin = offset_ - static_cast<int64_t>(at_);
+  const int64_t end = begin + static_cast<int64_t>(end_);
+  if (can_seek && offset_bytes >= begin && offset_bytes <= end) {
+    at_ = static_cast<size_t>(offset_bytes - begin);
+  } else {
+    source_->Seek(offset_bytes);
+    at_ = end_ = 0;
+    block_bytes_ = 0;
+  }
   offset_ = offset_bytes;
 }
 
 /// Returns nothing at the end of the file.
 std::optional<RecordReader::Header> RecordReader::ReadHeader() {
-  std::array<uint8_t, 8> bytes;
-  const int64_t count = source_->Read(bytes);
+  constexpr size_t kHeaderBytes = 8;
+  const bool is_whole = Require(kHeaderBytes);
+  const size_t count = end_ - at_;
   if (count == 0) return std::nullopt;
-  if (count >= 4 && LittleEndian32(bytes.data()) != io_internal::kRecordMagic) {
-    std::string beginning(bytes.begin(), bytes.begin() + count);
-    std::array<uint8_t, 56> more;
-    const auto more_count = static_cast<std::ptrdiff_t>(source_->Read(more));
-    beginning.append(more.begin(), more.begin() + more_count);
+  const uint8_t* const bytes = buffer_.get() + at_;
+  if (count >= 4 && LittleEndian32(bytes) != io_internal::kRecordMagic) {
+    const uint32_t found = LittleEndian32(bytes);
+    constexpr size_t kDescribed = 64;
+    Require(kDescribed);
+    const std::string_view beginning(reinterpret_cast<const char*>(buffer_.get()) + at_,
+                                     std::min(end_ - at_, kDescribed));
     const std::string_view foreign =
         offset_ == 0 ? DescribeForeignFile(beginning) : std::string_view();
     if (!foreign.empty()) throw DataLoss(name_, ": not a RecordIO file, but ", foreign);
-    throw DataLoss(name_, ": at byte ", offset_, ": found ", Hex(LittleEndian32(bytes.data())),
+    throw DataLoss(name_, ": at byte ", offset_, ": found ", Hex(found),
                    ", expected the magic number ", Hex(io_internal::kRecordMagic), " of a record");
   }
-  if (count < static_cast<int64_t>(bytes.size())) {
+  if (!is_whole) {
     throw DataLoss(name_, ": truncated: found ", count, " bytes of a record's header at byte ",
-                   offset_, ", expected ", bytes.size());
+                   offset_, ", expected ", kHeaderBytes);
   }
-  const uint32_t length = LittleEndian32(bytes.data() + 4);
+  const uint32_t length = LittleEndian32(bytes + 4);
   const auto part = static_cast<RecordPart>(length >> io_internal::kRecordLengthBits);
   if (part > RecordPart::kLast) {
     throw DataLoss(name_, ": at byte ", offset_ + 4, ": found part ", static_cast<uint32_t>(part),
                    " of a record, expected 0 to 3");
   }
   const Header header{offset_, part, length & io_internal::kMaxRecordPartBytes};
-  offset_ += static_cast<int64_t>(bytes.size());
+  Skip(kHeaderBytes);
   return header;
 }
 
-/// Appends a part to the record, and skips its padding.
-void RecordReader::ReadPart(const Header& header) {
-  constexpr size_t kFirstBytes = size_t{1} << 16;
+/// Returns a part without its padding, which it skips. The bytes are valid until the next call.
+std::string_view RecordReader::ReadPart(const Header& header) {
   constexpr size_t kAlignment = io_internal::kRecordAlignment;
   const size_t padded = (header.size_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  const size_t begin = record_.size();
-  size_t found = 0;
-  while (found < padded) {
-    const size_t wanted = std::min(padded, std::max(kFirstBytes, 2 * found));
-    record_.resize(begin + wanted);
-    found += static_cast<size_t>(source_->Read(
-        {reinterpret_cast<uint8_t*>(record_.data()) + begin + found, wanted - found}));
-    if (found < wanted) {
-      throw DataLoss(name_, ": truncated: found ", found, " bytes of the record at byte ",
-                     header.offset, ", expected ", padded);
-    }
+  if (!Require(padded)) {
+    throw DataLoss(name_, ": truncated: found ", end_ - at_, " bytes of the record at byte ",
+                   header.offset, ", expected ", padded);
   }
-  offset_ += static_cast<int64_t>(padded);
-  record_.resize(begin + header.size_bytes);
+  const auto* const begin = reinterpret_cast<const char*>(buffer_.get()) + at_;
+  Skip(padded);
+  return {begin, header.size_bytes};
+}
+
+/// Reads until the buffer has `count` bytes. Returns false if the file ends before.
+bool RecordReader::Require(size_t count) {
+  while (end_ - at_ < count) {
+    const size_t unread = end_ - at_;
+    // What is read at once doubles, so that a record somewhere in the file costs little more than
+    // its bytes. Beyond that the buffer grows only when it is full, so that a damaged length costs
+    // little more than the file has.
+    constexpr size_t kLeast = size_t{1} << 16, kMost = size_t{1} << 20;
+    block_bytes_ = std::clamp(2 * block_bytes_, kLeast, kMost);
+    if (capacity_ < block_bytes_ || unread == capacity_) {
+      const size_t capacity = std::max(block_bytes_, 2 * capacity_);
+      auto larger = std::make_unique_for_overwrite<uint8_t[]>(capacity);
+      std::copy_n(buffer_.get() + at_, unread, larger.get());
+      buffer_ = std::move(larger);
+      capacity_ = capacity;
+    } else {
+      // To lower addresses.
+      std::copy_n(buffer_.get() + at_, unread, buffer_.get());
+    }
+    at_ = 0;
+    end_ = unread;
+    const size_t wanted = std::min(capacity_ - unread, std::max(block_bytes_, count - unread));
+    const auto found = static_cast<size_t>(source_->Read({buffer_.get() + unread, wanted}));
+    end_ += found;
+    if (found == 0) return false;
+  }
+  return true;
+}
+
+void RecordReader::Skip(size_t count) {
+  at_ += count;
+  offset_ += static_cast<int64_t>(count);
 }
 
 IndexedRecordReader::IndexedRecordReader(const std::string& index_path, const std::string& path)

@@ -1,6 +1,7 @@
 #ifndef TESSERA_IO_RECORD_READER_H_
 #define TESSERA_IO_RECORD_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,12 +55,19 @@ class RecordReader {
   struct Header;
 
   std::optional<Header> ReadHeader();
-  void ReadPart(const Header& header);
+  std::string_view ReadPart(const Header& header);
+  bool Require(size_t count);
+  void Skip(size_t count);
 
   std::unique_ptr<io_internal::ByteSource> source_;
   std::string name_;
-  int64_t offset_ = 0;
-  std::string record_;
+  int64_t offset_ = 0;  // of the next byte
+  std::unique_ptr<uint8_t[]> buffer_;
+  size_t capacity_ = 0;     // of the buffer
+  size_t at_ = 0;           // of the next byte in the buffer
+  size_t end_ = 0;          // of the bytes in the buffer
+  size_t block_bytes_ = 0;  // what was read last
+  std::string record_;      // one that has several parts
 };
 
 /// Reads the records of a RecordIO file by their keys, which stand with the offsets in a text file:

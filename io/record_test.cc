@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -151,6 +152,41 @@ TEST(RecordTest, LargeRecordsComeBack) {
   EXPECT_EQ(reader.ReadRecord(), std::nullopt);
 }
 
+/// Records end within the blocks in which a file is read, at their ends, and in the next ones.
+TEST(RecordTest, RecordsOfAllLengthsComeBackInAnyOrder) {
+  const std::string path = testing::TempDir() + "/lengths.rec";
+  std::vector<int64_t> offsets;
+  const auto record = [](size_t i) {
+    constexpr size_t kLengths[] = {65528, 1, 0, 131064, 300000, 65536, 4, 1048568, 70000, 2500000};
+    return std::string(kLengths[i % std::size(kLengths)], static_cast<char>('a' + i % 26));
+  };
+  constexpr size_t kRecords = 40;
+  {
+    RecordWriter writer(path);
+    for (size_t i = 0; i < kRecords; ++i) {
+      offsets.push_back(writer.Tell());
+      writer.WriteRecord(record(i));
+    }
+  }
+  RecordReader reader(path);
+  for (size_t i = 0; i < kRecords; ++i) {
+    EXPECT_EQ(reader.Tell(), offsets[i]);
+    EXPECT_TRUE(reader.ReadRecord() == record(i)) << i;
+  }
+  EXPECT_EQ(reader.ReadRecord(), std::nullopt);
+  for (size_t i = 0; i < 3 * kRecords; ++i) {
+    const size_t next = i * 7 % kRecords;
+    reader.Seek(offsets[next]);
+    EXPECT_TRUE(reader.ReadRecord() == record(next)) << next;
+    // Often in the buffer.
+    reader.Seek(offsets[next]);
+    EXPECT_TRUE(reader.ReadRecord() == record(next)) << next;
+    if (next + 1 < kRecords) {
+      EXPECT_TRUE(reader.ReadRecord() == record(next + 1)) << next;
+    }
+  }
+}
+
 TEST(RecordTest, EveryTruncationIsAnErrorOrTheEndOfARecord) {
   const Bytes file = MxnetFile();
   for (size_t size = 0; size < file.size(); ++size) {
@@ -206,6 +242,7 @@ TEST(RecordTest, CompressedFilesAreReadInOrder) {
   RecordReader reader(WriteTestFile("packed.rec.gz", io_internal::Gzip(MxnetFile())));
   for (const std::string& record : Records()) EXPECT_EQ(reader.ReadRecord(), record);
   EXPECT_EQ(ErrorOf([&] { reader.Seek(0); }).code(), Error::kUnimplemented);
+  EXPECT_EQ(ErrorOf([&] { reader.Seek(reader.Tell()); }).code(), Error::kUnimplemented);
 }
 
 class IndexedRecordTest : public testing::Test {
