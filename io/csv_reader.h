@@ -6,14 +6,13 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "tessera/base/error.h"
 
 namespace tessera {
 
 namespace io_internal {
-class ByteSource;
+class TextSource;
 }  // namespace io_internal
 
 /// Reads the numbers of a CSV file row by row, in constant memory.
@@ -47,27 +46,14 @@ class CsvReader {
   bool ReadRow(std::span<T> row);
 
   /// Returns the number of the line at which the reader is, from 1.
-  int64_t line() const { return line_; }
+  int64_t line() const;
 
  private:
-  int Peek();
-  bool Require(size_t count);
-  void SkipBlanks();
-  bool AtLineEnd();
-  void SkipLineEnd();
-  bool SkipEmptyLines();
-  template <typename T>
-  T ReadNumber(size_t field);
   [[noreturn]] void ThrowField(size_t field, const char* expected);
   [[noreturn]] void ThrowWidth(size_t found, const char* or_more, size_t expected) const;
 
-  std::unique_ptr<io_internal::ByteSource> source_;
+  std::unique_ptr<io_internal::TextSource> text_;
   std::string name_;
-  std::vector<char> buffer_;
-  size_t at_ = 0;   // of the next byte in the buffer
-  size_t end_ = 0;  // of the bytes in the buffer
-  bool source_ended_ = false;
-  int64_t line_ = 1;
 };
 
 }  // namespace tessera
