@@ -1,45 +1,33 @@
 #include "tessera/io/image_augmenter.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
 
-#include "tessera/base/error.h"
-#include "tessera/image/border.h"
-#include "tessera/image/color.h"
 #include "tessera/image/resize.h"
+#include "tessera/io/internal/image_pixels.h"
+#include "tessera/io/internal/image_steps.h"
 
 namespace tessera {
 namespace {
 
+using io_internal::CheckOption;
+using io_internal::Crop;
+using io_internal::Draw;
+using io_internal::DrawBelow;
+using io_internal::ForEachPixel;
+using io_internal::kMostLevel;
+using io_internal::kMostSidePixels;
+using io_internal::Pad;
+using io_internal::ResizeShorterSide;
+using io_internal::ResizeTo;
+using io_internal::ShiftHls;
+
 constexpr const char* kWhat = "ImageAugmenter";
-constexpr int64_t kMostPixels = int64_t{1} << 24;         // along an axis
-constexpr int64_t kMostResizedPixels = int64_t{1} << 28;  // of a whole image
-constexpr float kMostLevel = 255;
-
-/// Returns a number in [low, high].
-double Draw(ImageRandom* random, double low, double high) {
-  const double unit = static_cast<double>((*random)() >> 11) * 0x1p-53;
-  return low + unit * (high - low);
-}
-
-/// Returns an integer in [0, bound).
-int64_t DrawBelow(ImageRandom* random, int64_t bound) {
-  return static_cast<int64_t>((*random)() % static_cast<uint64_t>(bound));
-}
-
-uint8_t LevelOf(float value) {
-  return static_cast<uint8_t>(std::clamp(value, 0.0f, kMostLevel) + 0.5f);
-}
 
 const ImageAugmenterOptions& Checked(const ImageAugmenterOptions& options) {
   const auto check = [](const char* name, double value, double low, double high) {
-    if (value >= low && value <= high) return;
-    throw InvalidArgument(kWhat, ": ", name, " ", value, ", expected ", low, " to ", high);
+    CheckOption(kWhat, name, value, low, high);
   };
-  const auto most = static_cast<double>(kMostPixels);
+  const auto most = static_cast<double>(kMostSidePixels);
   check("the height", static_cast<double>(options.size.height), 1, most);
   check("the width", static_cast<double>(options.size.width), 1, most);
   if (options.resize != -1) check("resize", static_cast<double>(options.resize), 1, most);
@@ -66,46 +54,6 @@ const ImageAugmenterOptions& Checked(const ImageAugmenterOptions& options) {
   return options;
 }
 
-void ResizeTo(ImageSize size, Interpolation interpolation, Image* image) {
-  if (size.height == image->height && size.width == image->width) return;
-  if (size.height > kMostPixels || size.width > kMostPixels ||
-      size.height * size.width > kMostResizedPixels) {
-    throw InvalidArgument(kWhat, ": an image of height ", image->height, " and width ",
-                          image->width, " would get height ", size.height, " and width ",
-                          size.width, ", expected at most ", kMostResizedPixels, " pixels");
-  }
-  Image resized;
-  resized.Resize(size.height, size.width, image->channels);
-  ResizeImage(std::as_const(*image).view(), resized.view(), interpolation);
-  std::swap(*image, resized);
-}
-
-/// Keeps the rows from `top` and the columns from `left` on. Requires: they lie in the image.
-void Crop(int64_t top, int64_t left, ImageSize size, Image* image) {
-  if (size.height == image->height && size.width == image->width) return;
-  const ImageView<uint8_t> pixels = image->view();
-  const int64_t length = size.width * image->channels;
-  uint8_t* to = pixels.pixels;
-  for (int64_t y = 0; y < size.height; ++y) {
-    // To lower addresses.
-    to = std::copy_n(pixels.row(top + y) + left * image->channels, length, to);
-  }
-  image->Resize(size.height, size.width, image->channels);
-}
-
-/// Calls change(red, green, blue) for each pixel of levels as float.
-template <typename Change>
-void ForEachPixel(Image* image, const Change& change) {
-  for (size_t i = 0; i + 2 < image->pixels.size(); i += 3) {
-    uint8_t* const pixel = &image->pixels[i];
-    float red = pixel[0], green = pixel[1], blue = pixel[2];
-    change(&red, &green, &blue);
-    pixel[0] = LevelOf(red);
-    pixel[1] = LevelOf(green);
-    pixel[2] = LevelOf(blue);
-  }
-}
-
 float GrayOf(float red, float green, float blue) {
   return 0.299f * red + 0.587f * green + 0.114f * blue;
 }
@@ -116,23 +64,13 @@ ImageAugmenter::ImageAugmenter(const ImageAugmenterOptions& options) : options_(
 
 void ImageAugmenter::Augment(ImageRandom* random, Image* image) const {
   if (options_.resize > 0) {
-    const int64_t shorter = std::min(image->height, image->width);
-    const ImageSize size = {options_.resize * image->height / shorter,
-                            options_.resize * image->width / shorter};
-    ResizeTo(size,
-             ChooseInterpolation(kWhat, options_.inter_method, {image->height, image->width}, size,
-                                 (*random)()),
-             image);
+    ResizeShorterSide(kWhat, options_.resize, options_.inter_method, random, image);
   }
   const bool was_cropped = options_.random_resized_crop && CropResized(random, image);
   if (options_.pad > 0) {
     const int64_t pad = options_.pad;
-    Image padded;
-    padded.Resize(image->height + 2 * pad, image->width + 2 * pad, image->channels);
-    const std::vector<double> values(static_cast<size_t>(image->channels), options_.fill_value);
-    CopyWithBorder(std::as_const(*image).view(), pad, pad, BorderType::kConstant, values,
-                   padded.view());
-    std::swap(*image, padded);
+    const ImageSize size = {image->height + 2 * pad, image->width + 2 * pad};
+    Pad(kWhat, pad, pad, size, options_.fill_value, image);
   }
   if (!was_cropped || options_.pad > 0) CropToSize(random, image);
   if (image->channels == 3) ChangeColors(random, image);
@@ -154,7 +92,7 @@ bool ImageAugmenter::CropResized(ImageRandom* random, Image* image) const {
     const int64_t top = DrawBelow(random, image->height - height + 1);
     const int64_t left = DrawBelow(random, image->width - width + 1);
     Crop(top, left, {height, width}, image);
-    ResizeTo(options_.size,
+    ResizeTo(kWhat, options_.size,
              ChooseInterpolation(kWhat, options_.inter_method, {height, width}, options_.size,
                                  (*random)()),
              image);
@@ -171,7 +109,7 @@ void ImageAugmenter::CropToSize(ImageRandom* random, Image* image) const {
     const ImageSize grown = by_height
                                 ? ImageSize{size.height, image->width * size.height / image->height}
                                 : ImageSize{image->height * size.width / image->width, size.width};
-    ResizeTo(grown, Interpolation::kBilinear, image);
+    ResizeTo(kWhat, grown, Interpolation::kBilinear, image);
   }
   const int64_t rows = image->height - size.height, columns = image->width - size.width;
   const int64_t top = options_.rand_crop ? DrawBelow(random, rows + 1) : rows / 2;
@@ -216,14 +154,7 @@ void ImageAugmenter::ChangeColors(ImageRandom* random, Image* image) const {
     const float hue = 2 * shift(options_.random_h);
     const float saturation = shift(options_.random_s) / kMostLevel;
     const float lightness = shift(options_.random_l) / kMostLevel;
-    ForEachPixel(image, [=](float* red, float* green, float* blue) {
-      HlsColor color = RgbToHls(*red / kMostLevel, *green / kMostLevel, *blue / kMostLevel);
-      color.hue += hue;
-      color.saturation = std::clamp(color.saturation + saturation, 0.0f, 1.0f);
-      color.lightness = std::clamp(color.lightness + lightness, 0.0f, 1.0f);
-      HlsToRgb(color, red, green, blue);
-      for (float* const level : {red, green, blue}) *level *= kMostLevel;
-    });
+    ShiftHls(hue, saturation, lightness, image);
   }
 }
 

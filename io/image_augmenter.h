@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <random>
 
 #include "tessera/base/dialect.h"
 #include "tessera/image/image.h"
+#include "tessera/io/image_random.h"
 
 namespace tessera {
 
@@ -43,9 +43,6 @@ struct ImageAugmenterOptions {
   int random_s = 0;  ///< the saturation in units of 1/255 does
   int random_l = 0;  ///< the lightness in units of 1/255 does
 };
-
-/// Random numbers of one example.
-using ImageRandom = std::mt19937_64;
 
 /// Turns images into examples.
 ///

@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/image/image.h"
+#include "tessera/io/image_random.h"
 
 namespace tessera {
 namespace {

@@ -11,6 +11,12 @@
 
 namespace tessera {
 
+/// The treatment of a damaged record or image.
+enum class DamagedImages {
+  kThrow,  ///< Next throws Error(kDataLoss) that names file, record and byte
+  kSkip,   ///< it is left out and counted
+};
+
 /// A record of an image data set as MXNet's im2rec writes it: labels, a number, and an image file.
 struct ImageRecord {
   std::vector<float> label;       ///< at least one

@@ -2,7 +2,6 @@
 #define TESSERA_IO_IMAGE_RECORD_ITER_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,14 +9,13 @@
 
 #include "tessera/io/data_iter.h"
 #include "tessera/io/image_augmenter.h"
+#include "tessera/io/image_record.h"
 
 namespace tessera {
 
-/// The treatment of a damaged record or image.
-enum class DamagedImages {
-  kThrow,  ///< Next throws Error(kDataLoss) that names file, record and byte
-  kSkip,   ///< it is left out and counted
-};
+namespace io_internal {
+class RecordBatches;
+}  // namespace io_internal
 
 /// The record file of an ImageRecordIter, and the options by which it makes batches. Most names are
 /// those of MXNet's ImageRecordIter.
@@ -90,9 +88,7 @@ class ImageRecordIter final : public DataIter {
   int64_t num_damaged() const;
 
  private:
-  class Maker;
-
-  const std::unique_ptr<Maker> maker_;
+  const std::unique_ptr<io_internal::RecordBatches> batches_;
 };
 
 }  // namespace tessera

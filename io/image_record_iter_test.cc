@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -353,6 +356,40 @@ TEST(ImageRecordIterTest, BatchesStayForTheOperationsOnThem) {
     const auto first = static_cast<float>(3 * i);
     EXPECT_THAT(ValuesOf(copies[i]), ElementsAre(first, first + 1, first + 2));
   }
+}
+
+TEST(ImageRecordIterTest, MayBeDestroyedWhileBatchesAreMade) {
+  ImageRecordIterOptions options = Options(WriteImages("destroyed.rec", 40), 7);
+  options.prefetch_buffer = 9;
+  for (int batches = 0; batches < 12; ++batches) {
+    ImageRecordIter iter(options);
+    for (int i = 0; i < batches; ++i) iter.Next();
+  }
+}
+
+TEST(ImageRecordIterTest, TheChildOfAForkMakesItsOwn) {
+  const ImageRecordIterOptions options = Options(WriteImages("forked.rec", 12), 3);
+  auto iter = std::make_unique<ImageRecordIter>(options);
+  ASSERT_TRUE(iter->Next());
+  NDArray::WaitAll();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      iter->Next();
+    } catch (const Error&) {
+      // The parent's engine has no threads here.
+    }
+    iter.reset();
+    ImageRecordIter fresh(options);
+    int batches = 0;
+    while (fresh.Next()) ++batches;
+    _exit(batches == 4 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(iter->Next());
 }
 
 TEST(ImageRecordIterTest, ImpossibleOptionsAreErrors) {

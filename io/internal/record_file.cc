@@ -16,6 +16,7 @@ namespace tessera::io_internal {
 namespace {
 
 constexpr int64_t kAlignment = kRecordAlignment;
+constexpr size_t kHeaderBytes = 8;
 
 uint32_t LittleEndian32(const uint8_t* bytes) {
   return uint32_t{bytes[3]} << 24 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[1]} << 8 | bytes[0];
@@ -71,6 +72,7 @@ bool RecordFile::Read(Record* record) {
     record->bytes.assign(*bytes);
     return true;
   } catch (const Error&) {
+    next_ = end_;  // also if the file cannot be read
     next_ = FindRecord(record->offset + kAlignment);
     throw;
   }
@@ -98,24 +100,34 @@ int64_t RecordFile::FindRecord(int64_t from) const {
 
 void RecordFile::ListOffsets() {
   if (std::exchange(is_listed_, true)) return;
+  ReadBeginnings(0, [this](const Beginning& beginning) { offsets_.push_back(beginning.offset); });
+}
+
+void RecordFile::ReadBeginnings(size_t count,
+                                const std::function<void(const Beginning&)>& visit) const {
+  std::vector<uint8_t> block(kHeaderBytes + count);
   for (int64_t at = begin_; at < end_;) {
-    offsets_.push_back(at);
+    const int64_t offset = at;
     // The lengths of the parts lead to the next record.
-    bool is_last = false;
-    while (!is_last) {
-      std::array<uint8_t, 8> header;
+    for (bool is_first = true, is_last = false; !is_last; is_first = false) {
       bytes_->Seek(at);
-      const int64_t count = bytes_->Read(header);
-      if (count < static_cast<int64_t>(header.size()) ||
-          LittleEndian32(header.data()) != kRecordMagic) {
+      const auto found = static_cast<size_t>(
+          bytes_->Read(std::span(block).first(is_first ? block.size() : kHeaderBytes)));
+      const bool has_header = found >= kHeaderBytes && LittleEndian32(block.data()) == kRecordMagic;
+      const uint32_t length = has_header ? LittleEndian32(block.data() + 4) : 0;
+      const int64_t size_bytes = int64_t{length & kMaxRecordPartBytes};
+      if (is_first) {
+        const size_t given = has_header ? found - kHeaderBytes : 0;
+        visit({offset, {block.data() + kHeaderBytes, given}, size_bytes});
+      }
+      if (!has_header) {
         // Damaged. Reading the record says so.
-        at = FindRecord(std::max(at, offsets_.back() + kAlignment));
+        at = FindRecord(std::max(at, offset + kAlignment));
         break;
       }
-      const uint32_t length = LittleEndian32(header.data() + 4);
       const auto part = static_cast<RecordPart>(length >> kRecordLengthBits);
-      const int64_t size_bytes = int64_t{length & kMaxRecordPartBytes};
-      at += 8 + (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+      at += static_cast<int64_t>(kHeaderBytes) +
+            (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
       is_last = part == RecordPart::kWhole || part == RecordPart::kLast;
     }
   }

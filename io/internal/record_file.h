@@ -1,8 +1,11 @@
 #ifndef TESSERA_IO_INTERNAL_RECORD_FILE_H_
 #define TESSERA_IO_INTERNAL_RECORD_FILE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,16 @@ class RecordFile {
   /// Reads the next record. Returns false at the end. Throws what RecordReader::ReadRecord throws;
   /// the next call then goes on behind the damage.
   bool Read(Record* record);
+
+  /// The beginning of a record of the part, in the file's order.
+  struct Beginning {
+    int64_t offset = 0;              ///< of the record in the file
+    std::span<const uint8_t> bytes;  ///< those of the record, and perhaps others behind it
+    int64_t part_bytes = 0;          ///< the length that the record's first part claims
+  };
+
+  /// Calls `visit` for each record with up to `count` bytes; a damaged record has none.
+  void ReadBeginnings(size_t count, const std::function<void(const Beginning&)>& visit) const;
 
   const std::string& path() const { return path_; }
 
