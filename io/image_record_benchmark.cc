@@ -1,0 +1,148 @@
+// What ImageRecordIter does for an image on one core, beside libjpeg-turbo's decoding alone, and
+// reading records, beside read() of the same file in blocks of 1 MiB.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>  // jpeglib.h needs it
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// jpeglib.h includes nothing by itself.
+#include <jpeglib.h>
+
+#include "tessera/image/decode.h"
+#include "tessera/image/encode.h"
+#include "tessera/image/image.h"
+#include "tessera/image/planes.h"
+#include "tessera/io/image_augmenter.h"
+#include "tessera/io/image_random.h"
+#include "tessera/io/record_reader.h"
+#include "tessera/io/record_writer.h"
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+namespace tessera {
+namespace {
+
+using benchmarking::AddCase;
+using benchmarking::Variants;
+
+constexpr int64_t kSide = 256;
+constexpr int64_t kCrop = 224;
+
+/// A smooth image with some texture, whose file has about as many bits for a pixel as photographs.
+Image Picture() {
+  Image image;
+  image.Resize(kSide, kSide, 3);
+  uint32_t random = 1;
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    random = random * 1664525u + 1013904223u;
+    const auto x = i / 3 % kSide, y = i / (3 * kSide), c = i % 3;
+    image.pixels[i] = static_cast<uint8_t>((x * (c + 1) + y * (3 - c)) / 4 + (random >> 27));
+  }
+  return image;
+}
+
+/// libjpeg-turbo without anything around it.
+void DecodeAlone(const std::vector<uint8_t>& file, uint8_t* pixels) {
+  jpeg_decompress_struct jpeg;
+  jpeg_error_mgr errors;
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&jpeg);
+  jpeg_mem_src(&jpeg, file.data(), file.size());
+  jpeg_read_header(&jpeg, TRUE);
+  jpeg.out_color_space = JCS_RGB;
+  jpeg_start_decompress(&jpeg);
+  while (jpeg.output_scanline < jpeg.output_height) {
+    JSAMPROW row = pixels + static_cast<size_t>(jpeg.output_scanline) * 3 * kSide;
+    jpeg_read_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_destroy_decompress(&jpeg);
+}
+
+/// Decodes, cuts out 224 x 224 pixels at a random place, mirrors and normalizes to float.
+void AddExample(const char* name, Mirroring mirroring) {
+  AddCase({.name = name,
+           .bounds = {{.peer = "libjpeg-turbo", .at_least = 0.9}},
+           .bytes = 3.0 * kSide * kSide + 3.0 * kCrop * kCrop * sizeof(float),
+           .items = 1,
+           .make = [mirroring] {
+             const Image picture = Picture();
+             auto file = std::make_shared<std::vector<uint8_t>>(EncodeJpeg(picture.view(), 90));
+             auto image = std::make_shared<Image>();
+             auto planes = std::make_shared<std::vector<float>>(3 * kCrop * kCrop);
+             auto augmenter = std::make_shared<ImageAugmenter>(
+                 ImageAugmenterOptions{.size = {kCrop, kCrop}, .rand_crop = true});
+             auto random = std::make_shared<ImageRandom>(1);
+             const LevelScale scale = {.factor = {0.0171f, 0.0175f, 0.0174f, 1},
+                                       .shift = {-2.118f, -2.036f, -1.804f, 0}};
+             auto theirs = std::make_shared<std::vector<uint8_t>>(picture.pixels.size());
+             return Variants{
+                 .all = {{"ours",
+                          [=] {
+                            DecodeImage(*file, "the file", {}, image.get());
+                            augmenter->Augment(random.get(), image.get());
+                            WritePlanes(std::as_const(*image).view(), mirroring, scale,
+                                        {kCrop, kCrop}, planes->data());
+                          }},
+                         {"libjpeg-turbo", [=] { DecodeAlone(*file, theirs->data()); }}}};
+           }});
+}
+
+/// 64 MiB of records as long as the files of images: in the system's cache, so that the disk does
+/// not count.
+void AddReading() {
+  constexpr size_t kRecordBytes = size_t{48} << 10, kRecords = 1365;
+  AddCase({.name = "records/48K",
+           .bounds = {{.peer = "read", .at_least = 0.8}},
+           .bytes = static_cast<double>(kRecordBytes * kRecords),
+           .items = kRecords,
+           .make = [] {
+             const std::string path = (std::filesystem::temp_directory_path() /
+                                       ("tessera_records_" + std::to_string(getpid()) + ".rec"))
+                                          .string();
+             // Removes the file with the last of the variants.
+             const std::shared_ptr<const std::string> file(new std::string(path),
+                                                           [](const std::string* name) {
+                                                             std::filesystem::remove(*name);
+                                                             delete name;
+                                                           });
+             RecordWriter writer(path);
+             for (size_t i = 0; i < kRecords; ++i) {
+               writer.WriteRecord(std::string(kRecordBytes, static_cast<char>(i)));
+             }
+             writer.Close();
+             auto bytes = std::make_shared<size_t>(0);
+             auto block = std::make_shared<std::vector<char>>(size_t{1} << 20);
+             return Variants{.all = {{"ours",
+                                      [=] {
+                                        *bytes = 0;
+                                        RecordReader reader(*file);
+                                        while (const auto record = reader.ReadRecord()) {
+                                          *bytes += record->size();
+                                        }
+                                      }},
+                                     {"read",
+                                      [=] {
+                                        const int descriptor = open(file->c_str(), O_RDONLY);
+                                        while (read(descriptor, block->data(), block->size()) > 0) {
+                                        }
+                                        close(descriptor);
+                                      }}},
+                             .results_agree = [=] { return *bytes == kRecordBytes * kRecords; }};
+           }});
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::AddExample("example/crop", tessera::Mirroring::kNone);
+  tessera::AddExample("example/crop_mirror", tessera::Mirroring::kLeftRight);
+  tessera::AddReading();
+  return tessera::benchmarking::RunAll(argc, argv);
+}
