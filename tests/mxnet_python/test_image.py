@@ -158,3 +158,105 @@ def test_a_damaged_image_names_its_record(tmp_path):
     writer.close()
     with pytest.raises(mx.MXNetError, match="broken.rec: the record at byte 0: .*truncated at byte"):
         mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "broken.rec"), data_shape=(3, 4, 4), batch_size=1).next()
+
+
+@pytest.mark.ours
+def test_a_damaged_image_may_be_left_out(tmp_path):
+    writer = mx.recordio.MXRecordIO(str(tmp_path / "broken.rec"), "w")
+    whole = (DATA / "half.jpg").read_bytes()
+    for i, contents in enumerate([whole, whole[:-300], whole]):
+        writer.write(mx.recordio.pack(mx.recordio.IRHeader(0, i, i, 0), contents))
+    writer.close()
+    batch = mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "broken.rec"), data_shape=(3, 4, 4), batch_size=3,
+                                  damaged="skip").next()
+    assert batch.pad == 1 and batch.label[0].asnumpy().tolist() == [0, 2, 0]
+
+
+def detection_records(path, labels, name="color.png"):
+    writer = mx.recordio.MXRecordIO(str(path), "w")
+    for i, label in enumerate(labels):
+        header = mx.recordio.IRHeader(len(label), np.array(label, np.float32), i, 0)
+        writer.write(mx.recordio.pack(header, (DATA / name).read_bytes()))
+    writer.close()
+    return str(path)
+
+
+def detection_iter(path, size, batch_size, **options):
+    return mx.io.ImageDetRecordIter(path_imgrec=path, data_shape=(3, *size), batch_size=batch_size, verbose=False,
+                                    preprocess_threads=1, **options)
+
+
+OBJECTS = [[2, 5, 0, .1, .2, .5, .6],
+           [2, 5, 1, .2, .2, .5, .6, 2, .3, .3, .9, .95],
+           [4, 6, 77, 78, 1, .2, .2, .5, .6, 9]]
+
+
+def test_detection_batches_are_those_of_mxnet(tmp_path):
+    path = detection_records(tmp_path / "objects.rec", OBJECTS)
+    iterator = detection_iter(path, (8, 9), 2, mean_r=10, std_r=2, scale=0.5)
+    assert iterator.provide_label[0].shape == (2, 16)
+    resized = mx.image.imresize(mx.image.imread(str(DATA / "color.png")), 9, 8).asnumpy().astype(float)
+    expected = resized.transpose(2, 0, 1) * 0.5
+    expected[0] = (expected[0] - 5) / 2
+    batches = list(iterator)
+    assert [batch.pad for batch in batches] == [0, 1]
+    for batch in batches:
+        for image in batch.data[0].asnumpy():
+            assert np.abs(image - expected).max() <= 0.51
+    labels = np.concatenate([batch.label[0].asnumpy() for batch in batches])
+    for label, numbers in zip(labels, OBJECTS):
+        row = [3, 8, 9, len(numbers)] + numbers
+        assert np.allclose(label, row + [-1] * (16 - len(row)))
+
+
+@pytest.mark.parametrize("mode, size", [("force", (16, 16)), ("shrink", (11, 16)), ("fit", (11, 16))])
+def test_detection_sizes(tmp_path, mode, size):
+    path = detection_records(tmp_path / "objects.rec", OBJECTS[:1])
+    batch = next(detection_iter(path, (16, 16), 1, resize_mode=mode, rand_mirror_prob=1, label_pad_width=9,
+                                label_pad_value=-3))
+    label = batch.label[0].asnumpy()[0]
+    assert np.allclose(label, [3, *size, 7, 2, 5, 0, .5, .2, .9, .6, -3, -3])
+    image = batch.data[0].asnumpy()[0]
+    assert image[:, size[0]:].sum() == 0 and image[:, size[0] - 1].sum() > 0
+    resized = mx.image.imresize(mx.image.imread(str(DATA / "color.png")), size[1], size[0]).asnumpy()
+    assert np.abs(image[:, :size[0], ::-1] - resized.transpose(2, 0, 1)).max() <= 1
+
+
+def boxes(tmp_path, count=400, **options):
+    path = detection_records(tmp_path / "objects.rec", [[2, 5, 0, .4, .4, .6, .6]] * count)
+    return next(detection_iter(path, (8, 8), count, **options)).label[0].asnumpy()[:, 7:11]
+
+
+def test_parts_with_objects_by_statistics(tmp_path):
+    found = boxes(tmp_path, rand_crop_prob=0.5, min_crop_scales=(0.5,), max_crop_scales=(0.501,))
+    cropped = found[np.abs(found - [.4, .4, .6, .6]).max(1) > 1e-3]
+    assert 150 < len(cropped) < 250
+    assert cropped.min() >= 0 and cropped.max() <= 1
+    # A square part of a quarter of the area of 19 x 26 pixels, which objects at its sides are clipped by.
+    whole = cropped[(cropped.min(1) > 0) & (cropped.max(1) < 1)]
+    assert np.abs(whole[:, 2] - whole[:, 0] - .2 * 26 / 11.1).max() < 0.02
+    assert np.abs(whole[:, 3] - whole[:, 1] - .2 * 19 / 11.1).max() < 0.02
+    assert whole[:, 0].std() > 0.05
+
+
+def test_padding_around_objects_by_statistics(tmp_path):
+    found = boxes(tmp_path, rand_pad_prob=1, max_pad_scale=3)
+    scale = .2 / (found[:, 2] - found[:, 0])
+    assert scale.min() > 0.95 and scale.max() < 3.05
+    assert abs(scale.mean() - 2) < 0.12
+    # The place is uniform in what is left.
+    free = (scale - 1)[scale > 1.2]
+    place = (found[:, 0] * scale - .4)[scale > 1.2] / free
+    assert -0.05 < place.min() and place.max() < 1.05 and abs(place.mean() - .5) < 0.08
+
+
+def test_rows_of_libsvm_files(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n5 1:1e2")
+    iterator = mx.io.LibSVMIter(data_libsvm=str(path), data_shape=(3,), batch_size=2)
+    assert iterator.provide_data[0].shape == (2, 3)
+    batches = [(batch.data[0].asnumpy(), batch.label[0].asnumpy().tolist(), batch.pad) for batch in iterator]
+    assert [labels for _, labels, _ in batches] == [[1, -2], [-3, 4], [5, 1]]
+    assert [pad for _, _, pad in batches] == [0, 0, 1]
+    rows = np.concatenate([data for data, _, _ in batches])
+    assert np.allclose(rows, [[.5, 0, 1.2], [0, 0, 0], [.6, 2.4, 1.2], [0, 0, -1.2], [0, 100, 0], [.5, 0, 1.2]])

@@ -280,19 +280,48 @@ TEST(DataFunctionsTest, MnistIterDividesBy256AndDropsTheRest) {
   EXPECT_OK(MXDataIterFree(iterator));
 }
 
-TEST(DataFunctionsTest, MissingIteratorsSaySo) {
+TEST(DataFunctionsTest, MissingParametersOfImageIteratorsSaySo) {
   DataIterHandle iterator = nullptr;
-  ExpectFailure(CreateIterator("ImageDetRecordIter", {}, &iterator),
-                "ImageDetRecordIter is not implemented");
-  const std::map<std::string, std::string> rotated = {{"path_imgrec", "x.rec"},
-                                                      {"data_shape", "(3, 4, 4)"},
-                                                      {"batch_size", "2"},
-                                                      {"max_rotate_angle", "10"}};
-  ExpectFailure(CreateIterator("ImageRecordIter", rotated, &iterator),
+  std::map<std::string, std::string> given = {
+      {"path_imgrec", "x.rec"}, {"data_shape", "(3, 4, 4)"}, {"batch_size", "2"}};
+  given["max_rotate_angle"] = "10";
+  ExpectFailure(CreateIterator("ImageRecordIter", given, &iterator),
                 "max_rotate_angle is not implemented");
   ExpectFailure(CreateIterator("ImageRecordUInt8Iter", {{"path_imgrec", "x.rec"}}, &iterator),
                 "data_shape");
-  ExpectFailure(CreateIterator("LibSVMIter", {}, &iterator), "LibSVMIter is not implemented");
+  given["mean_img"] = "mean.bin";
+  ExpectFailure(CreateIterator("ImageDetRecordIter", given, &iterator),
+                "mean_img is not implemented");
+  given.erase("mean_img");
+  given["num_crop_sampler"] = "2";
+  given["min_crop_scales"] = "(0.1, 0.2, 0.3)";
+  ExpectFailure(CreateIterator("ImageDetRecordIter", given, &iterator),
+                "min_crop_scales has 3 values, expected 1 or num_crop_sampler, 2");
+}
+
+TEST(DataFunctionsTest, LibSvmIterHasTheParametersOfMxnet) {
+  const std::string path = WriteText("rows.svm", "1 0:0.5 2:2\n-3 1:4\n5\n");
+  const std::map<std::string, std::string> given = {
+      {"data_libsvm", path}, {"data_shape", "(3,)"}, {"batch_size", "2"}};
+  DataIterHandle iterator = nullptr;
+  ASSERT_EQ(CreateIterator("LibSVMIter", given, &iterator), 0) << MXGetLastError();
+  int more = 0;
+  EXPECT_OK(MXDataIterNext(iterator, &more));
+  ASSERT_EQ(more, 1);
+  NDArrayHandle data = nullptr, label = nullptr;
+  EXPECT_OK(MXDataIterGetData(iterator, &data));
+  EXPECT_OK(MXDataIterGetLabel(iterator, &label));
+  std::vector<float> rows(6), labels(2);
+  EXPECT_OK(MXNDArraySyncCopyToCPU(data, rows.data(), rows.size()));
+  EXPECT_OK(MXNDArraySyncCopyToCPU(label, labels.data(), labels.size()));
+  EXPECT_THAT(rows, ElementsAre(0.5f, 0, 2, 0, 4, 0));
+  EXPECT_THAT(labels, ElementsAre(1, -3));
+  EXPECT_OK(MXNDArrayFree(data));
+  EXPECT_OK(MXNDArrayFree(label));
+  EXPECT_OK(MXDataIterFree(iterator));
+  std::map<std::string, std::string> square = given;
+  square["data_shape"] = "(3, 2)";
+  ExpectFailure(CreateIterator("LibSVMIter", square, &iterator), "one dimension");
 }
 
 TEST(ProfilerFunctionsTest, MeasuresWhatAClientMeasures) {
