@@ -56,6 +56,7 @@ FLAGS = (
     ("comparing benchmarks", "tools/benchmark/ratio_benchmark.cc",
      re.compile(r'(?:flag == |starts_with\()"(--\w+)=?"')),
     ("`//tools:operators`", "tools/operators/main.cc", re.compile(r'add_(?:option|flag)\(\s*"(--[\w-]+)"')),
+    ("`//tools:im2rec`", "tools/im2rec/options.cc", re.compile(r'add_(?:option|flag)\(\s*"(--[\w-]+)"')),
     ("`//tools:install`", "tools/install.sh", re.compile(r"^\s*(--\w+)=\?\*\)", re.MULTILINE)),
     ("`//tools/docs:site`", "tools/docs/make_site.py", _ARGPARSE),
 )

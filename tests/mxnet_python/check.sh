@@ -35,7 +35,7 @@ if [[ ! -e "$environment/whole" ]]; then
   touch "$environment/whole"
 fi
 
-./bazelw build //compat/mxnet:wheel
+./bazelw build //compat/mxnet:wheel //tools/im2rec
 wheels=(bazel-bin/compat/mxnet/python/wheel/*.whl)
 "${pip[@]}" --force-reinstall --no-deps "${wheels[@]}"
 "$environment/bin/python" -m pytest -q -p no:cacheprovider -W ignore "$here" "$@"

@@ -1,5 +1,6 @@
 """Images: mx.image and Gluon's transforms, which MXNet computes by OpenCV."""
 
+import subprocess
 from pathlib import Path
 
 import mxnet as mx
@@ -9,6 +10,7 @@ from mxnet import gluon, nd
 
 # Files, and what OpenCV makes of them.
 DATA = Path(__file__).parents[2] / "image/testing/data"
+IM2REC = Path(__file__).parents[2] / "bazel-bin/tools/im2rec/im2rec"
 
 
 def netpbm(name):
@@ -260,3 +262,24 @@ def test_rows_of_libsvm_files(tmp_path):
     assert [pad for _, _, pad in batches] == [0, 0, 1]
     rows = np.concatenate([data for data, _, _ in batches])
     assert np.allclose(rows, [[.5, 0, 1.2], [0, 0, 0], [.6, 2.4, 1.2], [0, 0, -1.2], [0, 100, 0], [.5, 0, 1.2]])
+
+
+def test_im2rec_makes_data_sets(tmp_path):
+    for name, files in {"cat": ["half.jpg", "gray.jpg"], "dog": ["color.png"]}.items():
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for file in files:
+            (tmp_path / "images" / name / file).write_bytes((DATA / file).read_bytes())
+    where = [str(tmp_path / "set"), str(tmp_path / "images")]
+    subprocess.run([IM2REC, "--list", "--recursive", "--no-shuffle", *where], check=True)
+    subprocess.run([IM2REC, "--resize=12", "--quality=100", "--num-thread=2", *where], check=True)
+    reader = mx.recordio.MXIndexedRecordIO(str(tmp_path / "set.idx"), str(tmp_path / "set.rec"), "r")
+    headers = [mx.recordio.unpack(reader.read_idx(i))[0] for i in range(3)]
+    assert [(header.id, header.label) for header in headers] == [(0, 0), (1, 0), (2, 1)]
+    iterator = mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "set.rec"), data_shape=(3, 12, 12), batch_size=3,
+                                     preprocess_threads=1)
+    batch = next(iterator)
+    assert batch.label[0].asnumpy().tolist() == [0, 0, 1]
+    # gray.jpg comes first; half.jpg is next.
+    source = mx.image.resize_short(mx.image.imread(str(DATA / "half.jpg")), 12, interp=1)
+    middle = mx.image.center_crop(source, (12, 12), interp=1)[0].asnumpy().astype(float)
+    assert np.abs(batch.data[0].asnumpy()[1] - middle.transpose(2, 0, 1)).mean() < 4
