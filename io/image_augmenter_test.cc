@@ -160,13 +160,87 @@ TEST(ImageAugmenterTest, ASeedDecidesAll) {
             Augmented(options, Coordinates(30, 40), 6).pixels);
 }
 
+TEST(ImageAugmenterTest, ScalesAreDrawnAndSidesLimited) {
+  std::set<int> found;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    // The middle 10 x 10 pixels of an image of 20 to 40 pixels: 10 to 5 pixels of the original.
+    const Image out = Augmented({.size = {10, 10}, .min_random_scale = 1, .max_random_scale = 2},
+                                Coordinates(20, 20), seed);
+    ASSERT_EQ(out.height, 10);
+    ASSERT_EQ(out.width, 10);
+    const int columns = out.pixels[3 * 9 + 1] - out.pixels[1];
+    EXPECT_GE(columns, 4);
+    EXPECT_LE(columns, 9);
+    found.insert(columns);
+  }
+  EXPECT_GE(found.size(), 4u);
+  // Cut to 12 x 12 pixels.
+  const Image cut = Augmented({.size = {12, 12}, .max_img_size = 12}, Coordinates(20, 20));
+  EXPECT_EQ(cut.pixels[0], 4);
+  EXPECT_EQ(cut.pixels[1], 4);
+  // Put into the middle of 30 x 30 pixels.
+  const Image framed = Augmented({.size = {30, 30}, .min_img_size = 30}, Coordinates(20, 20));
+  EXPECT_EQ(framed.pixels[0], 255);
+  EXPECT_EQ(framed.view().row(5)[3 * 5], 0);
+  EXPECT_EQ(framed.view().row(24)[3 * 24 + 1], 19);
+}
+
+TEST(ImageAugmenterTest, SquaresAreCutOutAndResized) {
+  const Image middle =
+      Augmented({.size = {10, 10}, .min_crop_size = 10, .max_crop_size = 10}, Coordinates(20, 30));
+  EXPECT_EQ(middle.pixels[0], 5);
+  EXPECT_EQ(middle.pixels[1], 10);
+  std::set<int> found;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const Image out = Augmented({.size = {10, 10},
+                                 .inter_method = 0,
+                                 .rand_crop = true,
+                                 .min_crop_size = 10,
+                                 .max_crop_size = 20},
+                                Coordinates(20, 30), seed);
+    found.insert(out.pixels[3 * 9 + 1] - out.pixels[1]);
+  }
+  // The tenth of 10 pixels, and that of 20.
+  EXPECT_EQ(*found.begin(), 9);
+  EXPECT_EQ(*found.rbegin(), 18);
+}
+
+/// The changes of the levels of a gray have the covariance that axes and deviations give.
+TEST(ImageAugmenterTest, NoiseFollowsTheAxesOfColors) {
+  Image gray;
+  gray.Resize(1, 1, 3);
+  gray.pixels = {128, 128, 128};
+  double sum[3] = {}, squares[3] = {}, red_blue = 0;
+  constexpr int kImages = 2000;
+  for (uint64_t seed = 0; seed < kImages; ++seed) {
+    const Image out = Augmented({.size = {1, 1}, .pca_noise = 0.5f}, gray, seed);
+    double change[3];
+    for (int c = 0; c < 3; ++c) {
+      change[c] = static_cast<double>(out.pixels[static_cast<size_t>(c)]) - 128;
+      sum[c] += change[c] / kImages;
+      squares[c] += change[c] * change[c] / kImages;
+    }
+    red_blue += change[0] * change[2] / kImages;
+  }
+  // For red, (0.5675 * 55.46 / 2)^2 + (0.7192 * 4.794 / 2)^2 + (0.4009 * 1.148 / 2)^2.
+  constexpr double kSquares[3] = {250.7, 259.6, 264.7};
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_NEAR(sum[c], 0, 1.8);
+    EXPECT_NEAR(squares[c], kSquares[c], 40);
+  }
+  EXPECT_NEAR(red_blue, 251.9, 40);
+}
+
 TEST(ImageAugmenterTest, ImpossibleOptionsAreErrors) {
   for (const ImageAugmenterOptions& options :
        {ImageAugmenterOptions{.size = {0, 4}}, ImageAugmenterOptions{.size = {4, 4}, .resize = 0},
         ImageAugmenterOptions{.size = {4, 4}, .inter_method = 5},
         ImageAugmenterOptions{.size = {4, 4}, .random_resized_crop = true, .min_random_area = 2},
         ImageAugmenterOptions{.size = {4, 4}, .fill_value = 256},
-        ImageAugmenterOptions{.size = {4, 4}, .brightness = -1}}) {
+        ImageAugmenterOptions{.size = {4, 4}, .brightness = -1},
+        ImageAugmenterOptions{.size = {4, 4}, .min_crop_size = 5},
+        ImageAugmenterOptions{.size = {4, 4}, .min_random_scale = 2},
+        ImageAugmenterOptions{.size = {4, 4}, .min_img_size = 9, .max_img_size = 8}}) {
     EXPECT_THROW(ImageAugmenter{options}, Error);
   }
   // A small image that would grow to hundreds of gigabytes.

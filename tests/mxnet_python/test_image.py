@@ -153,6 +153,21 @@ def test_random_examples_by_statistics(tmp_path):
     assert {y for y, _, _ in places} == set(range(8)) and {x for _, x, _ in places} == set(range(13))
 
 
+def test_squares_and_noise_of_colors(tmp_path):
+    path = records(tmp_path / "images.rec", 300, ["color.png"])
+    part = netpbm("color.png.color.ppm").astype(float)[3:15, 7:19].transpose(2, 0, 1)
+    common = dict(path_imgrec=path, data_shape=(3, 12, 12), batch_size=300, preprocess_threads=1)
+    square = next(mx.io.ImageRecordIter(min_crop_size=12, max_crop_size=12, **common)).data[0].asnumpy()
+    assert np.abs(square - part).max() <= 1
+    noisy = next(mx.io.ImageRecordIter(pca_noise=0.1, **common)).data[0].asnumpy()
+    # Of levels that the noise cannot cut off.
+    middle = (part > 60) & (part < 195)
+    change = np.array([[(image - part)[c][middle[c]].mean() for c in range(3)] for image in noisy])
+    assert np.abs(change.mean(0)).max() < 1
+    assert ((2.5 < change.std(0)) & (change.std(0) < 4)).all()
+    assert np.corrcoef(change.T).min() > 0.9
+
+
 @pytest.mark.ours
 def test_a_damaged_image_names_its_record(tmp_path):
     writer = mx.recordio.MXRecordIO(str(tmp_path / "broken.rec"), "w")

@@ -189,18 +189,19 @@ struct ImageRecordParameters {
     schema.Optional("max_aspect_ratio", &P::max_aspect_ratio, "of the part");
     schema.Optional("min_aspect_ratio", &P::min_aspect_ratio, "of the part");
     schema.Optional("max_shear_ratio", &P::max_shear_ratio, "0");
-    schema.Optional("max_crop_size", &P::max_crop_size, "-1");
-    schema.Optional("min_crop_size", &P::min_crop_size, "-1");
-    schema.Optional("max_random_scale", &P::max_random_scale, "1");
-    schema.Optional("min_random_scale", &P::min_random_scale, "1");
+    schema.Optional("max_crop_size", &P::max_crop_size, "of a square's side; -1: none");
+    schema.Optional("min_crop_size", &P::min_crop_size, "of a square's side");
+    schema.Optional("max_random_scale", &P::max_random_scale, "of both sides");
+    schema.Optional("min_random_scale", &P::min_random_scale, "of both sides");
     schema.Optional("max_random_area", &P::max_random_area, "of the part");
     schema.Optional("min_random_area", &P::min_random_area, "of the part");
-    schema.Optional("max_img_size", &P::max_img_size, "10000000000");
-    schema.Optional("min_img_size", &P::min_img_size, "0");
+    schema.Optional("max_img_size", &P::max_img_size, "of the sides then");
+    schema.Optional("min_img_size", &P::min_img_size, "of the sides then");
     schema.Optional("brightness", &P::brightness, "the range of its change");
     schema.Optional("contrast", &P::contrast, "the range of its change");
     schema.Optional("saturation", &P::saturation, "the range of its change");
-    schema.Optional("pca_noise", &P::pca_noise, "0");
+    schema.Optional("pca_noise", &P::pca_noise,
+                    "the deviation of noise along the axes of ImageNet's colors");
     schema.Optional("random_h", &P::random_h, "the range of the hue's change");
     schema.Optional("random_s", &P::random_s, "the range of the saturation's change");
     schema.Optional("random_l", &P::random_l, "the range of the lightness's change");
@@ -234,13 +235,6 @@ struct ImageRecordParameters {
         {"max_rotate_angle", max_rotate_angle != 0},
         {"rotate", rotate > 0},
         {"max_shear_ratio", max_shear_ratio != 0},
-        {"max_crop_size", max_crop_size != -1},
-        {"min_crop_size", min_crop_size != -1},
-        {"max_random_scale", max_random_scale != 1},
-        {"min_random_scale", min_random_scale != 1},
-        {"max_img_size", max_img_size < 1e10f},
-        {"min_img_size", min_img_size != 0},
-        {"pca_noise", pca_noise != 0},
         {"mean_img", !mean_img.empty()},
         {"max_aspect_ratio", !random_resized_crop && max_aspect_ratio != 0}};
     for (const auto& [name, is_given] : missing) {
@@ -518,15 +512,22 @@ std::unique_ptr<DataIter> CreateImageRecord(const char* iterator, DType dtype,
                                            .max_random_area = given.max_random_area,
                                            .min_aspect_ratio = given.min_aspect_ratio,
                                            .max_aspect_ratio = given.max_aspect_ratio,
+                                           .min_random_scale = given.min_random_scale,
+                                           .max_random_scale = given.max_random_scale,
+                                           .min_img_size = given.min_img_size,
+                                           .max_img_size = given.max_img_size,
                                            .pad = given.pad,
                                            .fill_value = given.fill_value,
                                            .rand_crop = given.rand_crop,
+                                           .min_crop_size = given.min_crop_size,
+                                           .max_crop_size = given.max_crop_size,
                                            .brightness = given.brightness,
                                            .contrast = given.contrast,
                                            .saturation = given.saturation,
                                            .random_h = given.random_h,
                                            .random_s = given.random_s,
-                                           .random_l = given.random_l},
+                                           .random_l = given.random_l,
+                                           .pca_noise = given.pca_noise},
                              .mirror = given.mirror,
                              .rand_mirror = given.rand_mirror,
                              .mean = {given.mean_r, given.mean_g, given.mean_b, given.mean_a},
