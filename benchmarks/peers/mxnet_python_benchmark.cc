@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
     tessera::AddProgram(ours, mxnet, "lstm", 1, 2 * 32);
     tessera::AddProgram(ours, mxnet, "foreach_16", 3, kLoopSteps);
     tessera::AddProgram(ours, mxnet, "foreach_lstm", 1, 8 * kLoopSteps);
+    tessera::AddProgram(ours, mxnet, "image_record_iter", 1, 4 * 32);
     tessera::AddNetworks(
         {.ours = ours,
          .mxnet = {"mxnet", PeerProcess::Get(tessera::kScript, "mxnet:" + threads)},

@@ -13,9 +13,13 @@ Says "ready" first; ends with status 3 where the package does not load that libr
 import importlib
 import logging
 import os
+import struct
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
+import zlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -26,7 +30,21 @@ BATCH = 32
 STEPS = 16
 DISPATCHES = 1000
 LOOP_STEPS = 1000
+IMAGES = 4 * BATCH
+IM2REC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/im2rec/im2rec")
 SGD = {"learning_rate": 0.01, "momentum": 0.9}
+
+
+def write_png(path: str, image: np.ndarray) -> None:
+    """Writes levels of shape (height, width, 3)."""
+    def chunk(kind: bytes, contents: bytes) -> bytes:
+        return struct.pack(">I", len(contents)) + kind + contents + struct.pack(">I", zlib.crc32(kind + contents))
+    height, width, _ = image.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in image)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) +
+                   chunk(b"IEND", b""))
 
 
 class Case(NamedTuple):
@@ -182,6 +200,30 @@ class Programs:
     def foreach_lstm(self) -> Case:
         """Steps of a cell of 256 over eight sequences."""
         return self._loop(self.mx.rnn.LSTMCell(256), 2, (8, 256))
+
+    def image_record_iter(self) -> Case:
+        """An epoch over JPEG files of 256 x 256 pixels, cut to 224 x 224, mirrored and normalized."""
+        folder = tempfile.TemporaryDirectory()
+        prefix = os.path.join(folder.name, "images")
+        y, x = np.mgrid[:256, :256]
+        with open(prefix + ".lst", "w") as lines:
+            for i in range(IMAGES):
+                smooth = (x * (i % 3 + 1) + y * (3 - i % 3)) / 8
+                image = smooth[..., None] + 30 * np.abs(numbers(i, (256, 256, 3)))
+                write_png(f"{folder.name}/{i}.png", np.clip(image, 0, 255).astype(np.uint8))
+                lines.write(f"{i}\t{i}\t{i}.png\n")
+        subprocess.run([IM2REC, "--quality=90", prefix, folder.name], check=True)
+        batches = self.mx.io.ImageRecordIter(
+            path_imgrec=prefix + ".rec", data_shape=(3, 224, 224), batch_size=BATCH, mirror=True, mean_r=123.7,
+            mean_g=116.3, mean_b=103.5, std_r=58.4, std_g=57.1, std_b=57.4, preprocess_threads=os.cpu_count())
+        last: List[Any] = []
+
+        def run(folder: Any = folder) -> None:  # which holds the files as long as the case
+            batches.reset()
+            for batch in batches:
+                last[:] = batch.data
+            last[0].wait_to_read()
+        return Case(run, lambda: float((last[0].asnumpy() ** 2).sum()))
 
 
 def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> float:
