@@ -55,10 +55,11 @@ class KVStore {
   /// Error(kInvalidArgument) for an array that is_none().
   virtual void Init(const KVKey& key, const NDArray& value) = 0;
 
-  /// Sums the values in their type, always in the order given, then updates the stored value. The
-  /// updater computes the new value; without one, the sum replaces the old value. Throws Error and
-  /// changes nothing: kNotFound if Init has not been called for the key, kInvalidArgument if there
-  /// are no values or if a shape or type differs from the stored value's. `priority` is that of the
+  /// Sums the values, always in the order given, then updates the stored value. Values are added in
+  /// their type, except half and bfloat16, which are added in float and rounded once. The updater
+  /// computes the new value; without one, the sum replaces the old value. Throws Error and changes
+  /// nothing: kNotFound if Init has not been called for the key, kInvalidArgument if there are no
+  /// values or if a shape or type differs from the stored value's. `priority` is that of the
   /// copies, as in PushOptions; sums and an updater's operations have their own.
   virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
   void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {

@@ -71,6 +71,17 @@ TEST_F(KVStoreTest, SumsInTheOrderOfTheValues) {
   EXPECT_THAT(Pulled(store_.get(), "w", 1), ElementsAre(((1e8f + 3.0f) + 3.0f) - 1e8f));
 }
 
+// Halves from 2048 to 4096 have a unit of 2: added one by one the ones would be lost.
+TEST_F(KVStoreTest, SixteenBitValuesAreAddedInFloatAndRoundedOnce) {
+  const NDArray large = Vector({2048}).AsType(DType::kFloat16);
+  const NDArray one = Vector({1}).AsType(DType::kFloat16);
+  store_->Init("w", large);
+  store_->Push("w", {large, one, one, one});
+  NDArray sum({1}, Device::Cpu(), DType::kFloat16);
+  store_->Pull("w", sum);
+  EXPECT_THAT(sum.ToVector(), ElementsAre(2052));
+}
+
 TEST_F(KVStoreTest, TheUpdaterSeesKeySumAndStoredValue) {
   store_->set_updater([](const KVKey& key, const NDArray& received, const NDArray& stored) {
     EXPECT_EQ(std::get<std::string>(key), "w");
