@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "tessera/kvstore/communicator.h"
 #include "tessera/ndarray/ndarray.h"
 
 namespace tessera {
@@ -29,6 +30,15 @@ std::string ToString(const KVKey& key);
 ///     store->Pull("fc1_weight", {weight_0, weight_1});
 ///
 /// Push and Pull return at once. The engine orders their operations by the arrays that they name.
+///
+/// Many workers: every worker calls Init for the same keys, in the same order, and Barrier equally
+/// often; between two of these calls it pushes each key equally often, in any order. Destroying the
+/// store is one more such call. These calls wait for the sums of earlier pushes. Workers that do
+/// not agree, a worker that ends early and a pushed value that could not be computed make the job
+/// fail: over MPI all of its processes end with one message; otherwise every later call and wait
+/// throws Error(kFailedPrecondition) that says what the workers wait for. A child of a fork must
+/// not use the store.
+///
 /// Threads: every member may be called from any thread; calls with one key take effect in some
 /// order.
 class KVStore {
@@ -40,9 +50,19 @@ class KVStore {
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 
   /// Returns a store of a kind. "local" sums on the host and has one worker, this process;
-  /// "device", MXNet's name for sums on a device, is the same store. Throws Error(kInvalidArgument)
-  /// that lists the kinds for any other name.
+  /// "device", MXNet's name for sums on a device, is the same store.
+  /// "dist_sync" and "dist_device_sync" have the processes that mpirun has started as workers: each
+  /// value is summed over all of them, in the order of their ranks, and the updater runs in each.
+  /// Every worker makes the same stores in the same order. Throws Error(kInvalidArgument) that
+  /// lists the kinds for any other name, and Error(kNotFound) with what to install if there is no
+  /// MPI.
   static std::unique_ptr<KVStore> Create(std::string_view type);
+
+  /// Returns a store of one of the distributed kinds whose workers are the communicator's ranks.
+  /// The store makes all further calls of the communicator. Throws Error(kInvalidArgument) for any
+  /// other kind.
+  static std::unique_ptr<KVStore> Create(std::string_view type,
+                                         std::shared_ptr<Communicator> communicator);
 
   virtual ~KVStore() = default;
   KVStore(const KVStore&) = delete;
@@ -51,8 +71,8 @@ class KVStore {
   /// Returns the name of the kind.
   virtual std::string_view type() const = 0;
 
-  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value, and
-  /// Error(kInvalidArgument) for an array that is_none().
+  /// Stores a copy of the value; of many workers, that of rank 0. Throws Error(kFailedPrecondition)
+  /// if the key has a value, and Error(kInvalidArgument) for an array that is_none().
   virtual void Init(const KVKey& key, const NDArray& value) = 0;
 
   /// Sums the values, always in the order given, then updates the stored value. Values are added in
@@ -85,7 +105,7 @@ class KVStore {
   virtual int rank() const = 0;
   virtual int num_workers() const = 0;
 
-  /// Returns when every worker has called it.
+  /// Returns when every worker has called it and the sums of earlier pushes are complete.
   virtual void Barrier() = 0;
 
  protected:

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <barrier>
 #include <functional>
@@ -177,6 +178,18 @@ TEST_F(KVStoreTest, AnUnknownTypeListsTheKnownOnes) {
 
 TEST_F(KVStoreTest, DeviceIsAnotherNameOfLocal) {
   EXPECT_EQ(KVStore::Create("device")->type(), "local");
+}
+
+TEST_F(KVStoreTest, WithoutMpiTheErrorSaysWhatToInstall) {
+  setenv("TESSERA_MPI_LIBRARY", "/nowhere/libtessera_mpi.so", /*overwrite=*/1);
+  for (const char* const type : {"dist_sync", "dist_device_sync"}) {
+    const Error error = ErrorOf([type] { KVStore::Create(type); });
+    EXPECT_EQ(error.code(), Error::kNotFound);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("/nowhere/libtessera_mpi.so"),
+                      HasSubstr("apt-get install openmpi-bin"), HasSubstr("TESSERA_MPI_LIBRARY")));
+  }
+  unsetenv("TESSERA_MPI_LIBRARY");
 }
 
 TEST_F(KVStoreTest, AKeyIsInitializedOnceAndBeforeItsUse) {

@@ -1,0 +1,145 @@
+#ifndef TESSERA_KVSTORE_ROUND_COORDINATOR_H_
+#define TESSERA_KVSTORE_ROUND_COORDINATOR_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tessera/kvstore/communicator.h"
+
+namespace tessera::kvstore_internal {
+
+/// What this rank adds to the sum of one key.
+struct Summand {
+  int key = 0;       ///< the key's number
+  SumBuffer buffer;  ///< borrowed until `done` is called
+  DType dtype = DType::kUnknown;
+  Communicator::Done done;  ///< called by the coordinator's thread; may push engine operations
+};
+
+/// A point that all ranks pass together.
+struct MeetingPoint {
+  std::string description;              ///< the same text on every rank, such as "Barrier"
+  std::span<std::byte> broadcast = {};  ///< if not empty, receives rank 0's bytes
+  std::string new_key = {};  ///< if not empty, the name of a key that exists from here on
+};
+
+/// Agrees with the other ranks on what is summed next, and has a communicator sum it.
+///
+/// Ranks may push keys in different orders, because the engine does. So in each round every rank
+/// gives one bit for each key, which says whether the rank's summand is ready. The keys that are
+/// ready on all ranks are summed, in the order of their numbers, in buckets. A rank takes part in a
+/// round once it has a ready key or has reached a meeting point. Sums overlap with later rounds.
+///
+/// Meeting points order pushes: between two of them every rank must push each key equally often.
+/// Ranks that do not are found in a round in which no key can become ready any more, or in which
+/// some ranks have reached a meeting point and others have not; that makes the job fail, with an
+/// error that says what two ranks wait for.
+///
+/// After a failure every call and every summand has the error of the failure.
+///
+/// Threads: every member may be called from any thread. At most one summand of a key may be
+/// submitted and not done.
+class RoundCoordinator {
+ public:
+  explicit RoundCoordinator(std::shared_ptr<Communicator> communicator);
+  /// Requires: Stop has been called.
+  ~RoundCoordinator();
+  RoundCoordinator(const RoundCoordinator&) = delete;
+  RoundCoordinator& operator=(const RoundCoordinator&) = delete;
+
+  /// Announces a push, so that Meet waits for its sum. Returns the number of meeting points before
+  /// it, for Submit or Withdraw, of which one must be called. Throws the failure.
+  uint64_t Announce();
+  /// Gives the summand of an announced push.
+  void Submit(uint64_t meetings, Summand summand);
+  /// Says that an announced push has no summand, which makes the job fail. `rethrow` throws the
+  /// reason; it is called in the coordinator's thread.
+  void Withdraw(std::function<void()> rethrow);
+
+  /// Blocks until the sums of all earlier pushes are complete and every rank has called Meet with
+  /// the same description. Pushes that are announced meanwhile come after the meeting point. Throws
+  /// the failure.
+  void Meet(const MeetingPoint& point);
+
+  /// Makes the job fail because this rank cannot go on.
+  void Fail(const std::string& cause);
+
+  /// Ends the thread. Called once, after the last Meet or a failure, and after all other calls.
+  void Stop();
+
+ private:
+  /// A summand that the communicator has.
+  struct Flight {
+    Summand summand;
+    std::exception_ptr error;
+  };
+  /// A failure that this rank has found, alone or with all others in the same round.
+  struct Failure {
+    std::string cause;
+    AbortBy by;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void Run();
+  void Rounds(Lock& lock);
+  bool AwaitSomethingToSay(Lock& lock);
+  void Round(Lock& lock);
+  void ComposeWords();
+  bool IsClosed() const;
+  bool IsAtMeetingPoint() const;
+  void PassMeetingPoint(Lock& lock);
+  std::vector<int> CommonKeys() const;
+  void Launch(Lock& lock, const std::vector<int>& keys);
+  [[noreturn]] void Disagree(Lock& lock);
+  std::string DescribeState() const;
+  void Await(Lock& lock, const std::function<void(Communicator::Done)>& call);
+  void WaitForNews(Lock& lock);
+  void Deliver(Lock& lock);
+  void Break(Lock& lock, const std::string& cause);
+
+  const std::shared_ptr<Communicator> communicator_;
+
+  std::mutex meeting_mutex_;  // held by the thread that is in Meet
+  std::mutex mutex_;          // guards all that follows
+  std::condition_variable changed_;
+  std::exception_ptr failure_;
+  bool stopping_ = false;
+  std::vector<std::string> keys_;
+  uint64_t meetings_ = 0;                  // passed so far
+  const MeetingPoint* meeting_ = nullptr;  // the one that a thread waits for
+  int64_t announced_ = 0;        // pushes before the next meeting point whose sums are not complete
+  int64_t announced_after_ = 0;  // pushes after it
+  std::map<int, Summand> ready_;
+  std::vector<Summand> ready_after_;  // those of pushes after the next meeting point
+  int64_t flying_ = 0;                // summands that the communicator has, or had
+  std::vector<std::shared_ptr<Flight>> landed_;
+  std::vector<std::function<void()>> withdrawn_;
+  int64_t calls_ = 0;  // of the communicator, not complete
+  bool has_news_ = false;
+  bool has_reply_ = false;
+  std::exception_ptr reply_error_;
+
+  // Used by the coordinator's thread alone.
+  std::vector<uint64_t> words_;
+  std::vector<char> state_, states_;  // texts for an error: this rank's and all ranks'
+  bool said_meeting_ = false;  // whether this round's words say that the rank is at a meeting point
+  std::chrono::microseconds pause_{0};  // before the next round, without news
+
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace tessera::kvstore_internal
+
+#endif  // TESSERA_KVSTORE_ROUND_COORDINATOR_H_
