@@ -7,6 +7,7 @@ beside this file mean the same under WORKSPACE and under Bzlmod.
 """
 
 load("//third_party:cuda_repository.bzl", "cuda_repository")
+load("//third_party:mpi_repository.bzl", "mpi_repository")
 
 # Where distributions install libraries. Headers count only in the compiler's own search path.
 _LIBRARY_DIRECTORIES = [
@@ -301,3 +302,5 @@ def tessera_deps():
         )
     if not native.existing_rule("tessera_cuda"):
         cuda_repository(name = "tessera_cuda")
+    if not native.existing_rule("tessera_mpi"):
+        mpi_repository(name = "tessera_mpi")
