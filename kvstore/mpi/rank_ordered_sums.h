@@ -1,0 +1,92 @@
+#ifndef TESSERA_KVSTORE_MPI_RANK_ORDERED_SUMS_H_
+#define TESSERA_KVSTORE_MPI_RANK_ORDERED_SUMS_H_
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/kvstore/communicator.h"
+#include "tessera/kvstore/mpi/mpi_thread.h"
+
+namespace tessera::kvstore_mpi {
+
+/// Sums over all ranks whose additions are in the order of the ranks, whatever algorithms MPI has.
+///
+/// The elements of a sum are cut into pieces, and a piece into one part for each rank. An
+/// all-to-all exchange gives a rank its part of every rank's piece; it adds these rows in the order
+/// of the ranks, and an all-gather gives the result to all. So each rank sends and receives about
+/// twice its bytes, as in a ring. Some pieces are on their way at a time, and each step of MPI is
+/// begun in the same order on all ranks, on a communicator of its own.
+///
+/// Threads: MpiThread's thread alone. The memory of pieces is kept for later ones.
+class RankOrderedSums {
+ public:
+  /// Makes its own duplicates of the communicator: a collective call.
+  RankOrderedSums(MpiThread& thread, MPI_Comm parent);
+  ~RankOrderedSums() = default;
+  RankOrderedSums(const RankOrderedSums&) = delete;
+  RankOrderedSums& operator=(const RankOrderedSums&) = delete;
+
+  /// Frees the duplicates. Requires: no sum pends.
+  void Free();
+
+  /// Begins a sum; see Communicator::SumInto.
+  void Begin(std::vector<SumBuffer> buffers, DType dtype, Communicator::Done done);
+  /// Moves pieces forward. Returns whether anything happened.
+  bool Advance();
+  /// Returns whether a sum pends.
+  bool IsBusy() const { return pieces_pending_ > 0; }
+
+ private:
+  /// A call of Begin.
+  struct Sum {
+    std::vector<SumBuffer> buffers;  // without empty ones; their elements follow each other
+    DType dtype;
+    Communicator::Done done;
+    int64_t pieces_left = 0;
+  };
+  /// Memory for one piece: kept for later ones.
+  struct Scratch {
+    std::vector<std::byte> packed;  // the piece, if it lies in several buffers
+    std::vector<std::byte> rows;    // this rank's part of every other rank's piece
+    std::vector<int> send_sizes, send_offsets, row_sizes, row_offsets, part_sizes;  // bytes
+    std::vector<const void*> summands;
+  };
+  /// Elements [begin, begin + size) of a sum.
+  struct Piece {
+    std::shared_ptr<Sum> sum;
+    int64_t begin = 0;
+    int64_t size = 0;
+    std::unique_ptr<Scratch> scratch;
+    const std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  int64_t PartBegin(const Piece& piece, int rank) const;
+  void Locate(Piece* piece) const;
+  template <typename Visit>
+  static void VisitBuffers(const Piece& piece, const Visit& visit);
+  void Scatter(Piece* piece);
+  void AddAndGather(Piece* piece);
+  void Finish(Piece* piece);
+  bool IsComplete(MPI_Request* request);
+
+  MpiThread& thread_;
+  MPI_Comm scatter_ = MPI_COMM_NULL;
+  MPI_Comm gather_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  std::deque<Piece> waiting_, scattering_, gathering_;
+  int64_t pieces_pending_ = 0;
+  std::vector<std::unique_ptr<Scratch>> free_scratch_;
+};
+
+}  // namespace tessera::kvstore_mpi
+
+#endif  // TESSERA_KVSTORE_MPI_RANK_ORDERED_SUMS_H_
