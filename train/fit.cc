@@ -129,6 +129,7 @@ bool Module::TrainEpoch(DataIter* data, const FitOptions& options, Training* tra
         options.checkpoint_batches > 0 && place.nbatch % options.checkpoint_batches == 0;
     if (stops || is_due) SaveTraining(options, *training);
   }
+  if (kvstore_ != nullptr) kvstore_->Barrier();  // workers with other numbers of batches are found
   for (const Trained& parameter : trained_) parameter.weight.WaitToRead();
   training->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -426,7 +426,8 @@ void Module::SetParams(const ModelParameters& parameters) {
   SpreadParams();
 }
 
-/// Replaces the values on the other devices and in the store by the current parameters.
+/// Replaces the values on the other devices and in the store by the current parameters: of many
+/// workers, by those of rank 0, to which the others add zeros.
 void Module::SpreadParams() {
   for (const auto& replica : replicas_) {
     for (const auto& [name, array] : args_) CopyFromTo(array, replica->args_.at(name));
@@ -437,13 +438,29 @@ void Module::SpreadParams() {
   store_update_->replaces = true;
   try {
     for (size_t i = 0; i < trained_.size(); ++i) {
-      kvstore_->Push(static_cast<int>(i), trained_[i].weight);
+      NDArray value = trained_[i].weight;
+      if (kvstore_->rank() != 0) {
+        value = NDArray(value.shape(), value.device(), value.dtype());
+        value = 0.0f;
+      }
+      kvstore_->Push(static_cast<int>(i), value);
     }
   } catch (...) {
     store_update_->replaces = false;
     throw;
   }
   store_update_->replaces = false;
+  TakeParamsOfRankZero(*kvstore_);
+}
+
+/// Gives every worker, on all devices, the values of the store, which are those of rank 0.
+void Module::TakeParamsOfRankZero(KVStore& store) {
+  if (store.num_workers() == 1) return;
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    std::vector<NDArray> weights = {trained_[i].weight};
+    for (const auto& replica : replicas_) weights.push_back(replica->trained_[i].weight);
+    store.Pull(static_cast<int>(i), weights);
+  }
 }
 
 void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr<KVStore> kvstore) {
@@ -460,6 +477,7 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
     for (size_t i = 0; i < trained_.size(); ++i) {
       kvstore->Init(static_cast<int>(i), trained_[i].weight);
     }
+    TakeParamsOfRankZero(*kvstore);
   }
   optimizer->SetNetworkFactors(Factors(symbol_, names, "lr_mult"),
                                Factors(symbol_, names, "wd_mult"));

@@ -138,10 +138,11 @@ class Module {
   /// lr_mult and wd_mult of the network's variables; the optimizer's own factors take precedence.
   /// If it has no rescale_grad, it receives 1 / batch size and keeps it. If there is a store,
   /// gradients are pushed there, the store updates, and weights are pulled back. A store that this
-  /// module has used before takes over the current parameters. Throws Error, with the optimizer
-  /// unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before parameters have
-  /// values or unless bound for training, and what Optimizer::CheckUpdatesOneByOne, with a store,
-  /// and KVStore::Init throw.
+  /// module has used before takes over the current parameters. A store of many workers gives all of
+  /// them the parameters of rank 0, and rescale_grad is divided by their number. Throws Error, with
+  /// the optimizer unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before
+  /// parameters have values or unless bound for training, and what Optimizer::CheckUpdatesOneByOne,
+  /// with a store, and KVStore::Init throw.
   void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
                      std::shared_ptr<KVStore> kvstore = nullptr);
 
@@ -165,7 +166,8 @@ class Module {
 
   /// Trains for options.num_epoch epochs. Calls Bind, InitParams and InitOptimizer first unless
   /// they have been called. Waits for the computations only at the end of each epoch and to save.
-  /// While a StopSignals lives, a signal ends it after the step that runs. Throws
+  /// While a StopSignals lives, a signal ends it after the step that runs. Many workers need equal
+  /// numbers of batches, also where they stop, and a CheckpointFolder each. Throws
   /// Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and for a checkpoint
   /// of another network; Error(kFailedPrecondition) if there are checkpoints and not
   /// options.resume; and what these functions, the iterators, the callbacks, the computations and
@@ -246,6 +248,7 @@ class Module {
   void GatherOutputs();
   void AverageAuxStates();
   void SpreadParams();
+  void TakeParamsOfRankZero(KVStore& store);
   void RequireBound(const char* operation) const;
   void RequireParams(const char* operation) const;
   void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,

@@ -1,0 +1,170 @@
+// Modules on many workers, whose ranks are threads of this process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/io/ndarray_iter.h"
+#include "tessera/kvstore/testing/simulated_communicator.h"
+#include "tessera/ndarray/testing/array_values.h"
+#include "tessera/train/module.h"
+
+namespace tessera {
+namespace {
+
+using kvstore_testing::SimulatedGroup;
+using ndarray_testing::ReadAs;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kWorkers = 4;
+constexpr index_t kBatch = 8, kClasses = 3;
+constexpr int kSteps = 50;
+
+Symbol Perceptron() {
+  Symbol x = Symbol::Apply("Flatten", {Symbol::Variable("data")}, {}, "flatten");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "8"}}, "fc1");
+  x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu1");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", std::to_string(kClasses)}}, "fc2");
+  return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+}
+
+Symbol Convolutional() {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("Convolution", {x}, {{"kernel", "(3,3)"}, {"num_filter", "4"}}, "conv");
+  x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu");
+  x = Symbol::Apply("Flatten", {x}, {}, "flatten");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", std::to_string(kClasses)}}, "fc");
+  return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+}
+
+DataBatch Batch(int step, int rank) {
+  std::mt19937 random(static_cast<uint32_t>(step * kWorkers + rank + 1));
+  std::uniform_real_distribution<float> pixels(0, 1);
+  std::vector<float> images(static_cast<size_t>(kBatch * 36)), labels;
+  for (float& pixel : images) pixel = pixels(random);
+  for (index_t i = 0; i < kBatch; ++i) labels.push_back(static_cast<float>(random() % kClasses));
+  return {.data = {NDArray::FromVector(images, {kBatch, 1, 6, 6})},
+          .label = {NDArray::FromVector(labels, {kBatch})}};
+}
+
+std::unique_ptr<Module> MakeModule(const Symbol& network, uint64_t seed) {
+  auto module = std::make_unique<Module>(network);
+  module->Bind({{"data", {kBatch, 1, 6, 6}}}, {{"softmax_label", {kBatch}}});
+  module->InitParams(Xavier(), seed);
+  return module;
+}
+
+std::shared_ptr<Sgd> Momentum() {
+  return std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.2, .wd = 1e-4}, 0.9});
+}
+
+using Parameters = std::map<std::string, std::vector<float>>;
+
+Parameters ParametersOf(const Module& module) {
+  Parameters parameters;
+  for (const auto& [name, array] : module.GetParams().arg) parameters[name] = ReadAs<float>(array);
+  return parameters;
+}
+
+/// Trains on all workers' batches in one process, as one with a device for each of them does.
+/// Returns the parameters after each step.
+std::vector<Parameters> TrainInOneProcess(const Symbol& network) {
+  std::vector<std::string> names;
+  for (const std::string& name : network.ListArguments()) {
+    if (name != "data" && name != "softmax_label") names.push_back(name);
+  }
+  std::vector<std::unique_ptr<Module>> devices;
+  for (int i = 0; i < kWorkers; ++i) devices.push_back(MakeModule(network, /*seed=*/1));
+  const auto optimizer = Momentum();
+  optimizer->SetParameterNames(names);
+  optimizer->set_rescale_grad(1.0 / static_cast<double>(kBatch * kWorkers));
+  const auto store = KVStore::Create("local");
+  store->set_updater([&](const KVKey& key, const NDArray& received, const NDArray& stored) {
+    optimizer->Update(std::get<int>(key), stored, received);
+  });
+  for (size_t key = 0; key < names.size(); ++key) {
+    store->Init(static_cast<int>(key), devices[0]->executor().arg_dict().at(names[key]));
+  }
+  std::vector<Parameters> steps;
+  for (int step = 0; step < kSteps; ++step) {
+    for (int i = 0; i < kWorkers; ++i) {
+      Module& device = *devices[static_cast<size_t>(i)];
+      device.Forward(Batch(step, i), /*is_train=*/true);
+      device.Backward();
+    }
+    for (size_t key = 0; key < names.size(); ++key) {
+      std::vector<NDArray> gradients, weights;
+      for (const auto& device : devices) {
+        gradients.push_back(device->executor().grad_dict().at(names[key]));
+        weights.push_back(device->executor().arg_dict().at(names[key]));
+      }
+      store->Push(static_cast<int>(key), gradients);
+      store->Pull(static_cast<int>(key), weights);
+    }
+    steps.push_back(ParametersOf(*devices[0]));
+  }
+  return steps;
+}
+
+TEST(ManyWorkersTest, FourWorkersHaveTheBitsOfOneProcessWithFourDevices) {
+  for (const Symbol& network : {Perceptron(), Convolutional()}) {
+    const std::vector<Parameters> expected = TrainInOneProcess(network);
+    const SimulatedGroup group(kWorkers);
+    group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
+      const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+      // Other first values, which those of rank 0 replace.
+      const auto module = MakeModule(network, static_cast<uint64_t>(1 + rank->rank()));
+      module->InitOptimizer(Momentum(), store);
+      for (int step = 0; step < kSteps; ++step) {
+        module->Forward(Batch(step, rank->rank()), /*is_train=*/true);
+        module->Backward();
+        module->Update();
+        ASSERT_EQ(ParametersOf(*module), expected[static_cast<size_t>(step)]) << "step " << step;
+      }
+    });
+  }
+}
+
+TEST(ManyWorkersTest, SetParamsGivesEveryWorkerThoseOfRankZero) {
+  const SimulatedGroup group(2);
+  const auto start = ParametersOf(*MakeModule(Perceptron(), /*seed=*/11));
+  group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    const auto module = MakeModule(Perceptron(), /*seed=*/1);
+    module->InitOptimizer(Momentum(), store);
+    const auto other = MakeModule(Perceptron(), static_cast<uint64_t>(11 + rank->rank()));
+    module->SetParams(other->GetParams());
+    EXPECT_EQ(ParametersOf(*module), start);
+  });
+}
+
+TEST(ManyWorkersTest, AWorkerWithFewerBatchesIsAnErrorOfTheEpoch) {
+  const SimulatedGroup group(2);
+  group.RunRanks([](const std::shared_ptr<Communicator>& rank) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    const index_t count = rank->rank() == 0 ? 3 * kBatch : 2 * kBatch;
+    NDArray images({count, 1, 6, 6}), labels({count});
+    images = 0.5f;
+    labels = 1.0f;
+    NDArrayIter data({{"data", images}}, {{"softmax_label", labels}}, {.batch_size = kBatch});
+    Module module(Perceptron());
+    try {
+      module.Fit(&data, {.num_epoch = 4, .optimizer = Momentum(), .kvstore = store});
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0 waits for the sum of key"),
+                                      HasSubstr("rank 1 is at Barrier")));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tessera
