@@ -47,7 +47,7 @@ std::string BundledDigits() {
                  folders.front().string(), ", or another folder by --data");
 }
 
-Dataset OpenDataset(const Options& options) {
+Dataset OpenDataset(const Options& options, DataPart part) {
   const std::string folder = options.data.empty() ? BundledDigits() : options.data;
   std::error_code failed;
   if (!fs::is_directory(folder, failed)) {
@@ -64,9 +64,13 @@ Dataset OpenDataset(const Options& options) {
   iter.seed = options.seed;
   iter.flat = options.model == "mlp";
   iter.num_classes = kClasses;
+  iter.num_parts = part.count;
+  iter.part_index = part.index;
   Dataset dataset;
   dataset.train = std::make_unique<IdxIter>(iter);
 
+  iter.num_parts = 1;
+  iter.part_index = 0;
   iter.image = file("t10k-images-idx3-ubyte");
   iter.label = file("t10k-labels-idx1-ubyte");
   iter.shuffle = false;

@@ -16,8 +16,15 @@ struct Dataset {
   std::unique_ptr<IdxIter> test;
 };
 
-/// Opens a folder's four files. Throws Error that names the file, as IdxIter does.
-Dataset OpenDataset(const Options& options);
+/// One of the equal parts of the training images, for one of several processes.
+struct DataPart {
+  int index = 0;
+  int count = 1;
+};
+
+/// Opens a folder's four files; `train` has a part of the training images. Throws Error that names
+/// the file, as IdxIter does.
+Dataset OpenDataset(const Options& options, DataPart part);
 
 /// The folder with the digits that come with the example, beside the program or among its runfiles.
 /// Throws Error(kNotFound).

@@ -4,6 +4,10 @@
 //   bazel run //examples/digits -- --model=mlp --epochs=10
 //   bazel run //examples/digits -- --data=/path/to/mnist
 //   bazel run //examples/digits -- --training=/tmp/digits  # goes on from there, if it was stopped
+//   mpirun -n 2 --bind-to none bazel-bin/examples/digits/digits --kvstore=dist_sync
+//
+// Of several processes each has a part of the data, and a folder in that of --training. The first
+// one prints the results, those of its part, and saves.
 //
 // Whatever is wrong with arguments or files ends in one line on stderr and exit code 2.
 //
@@ -161,7 +165,8 @@ void SaveTestImages(const std::string& path, IdxIter* test) {
 }
 
 /// Trains. `folder` keeps the whole training, unless it is null.
-FitResult Train(const Options& options, Dataset* dataset, Module* module, CheckpointFolder* folder,
+FitResult Train(const Options& options, Dataset* dataset, Module* module,
+                const std::shared_ptr<KVStore>& store, CheckpointFolder* folder,
                 double* images_per_second) {
   SgdOptions sgd;
   sgd.learning_rate = options.lr;
@@ -187,7 +192,7 @@ FitResult Train(const Options& options, Dataset* dataset, Module* module, Checkp
                          .factor_type = XavierOptions::Factor::kIn,
                          .magnitude = 2}),
        .seed = options.seed,
-       .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
+       .kvstore = store,
        .batch_end = {std::ref(progress)},
        .epoch_end = {std::ref(progress)},
        .checkpoints = folder,
@@ -228,10 +233,23 @@ void SaveInterrupted(const Options& options, int epoch, const Module& module) {
 }
 
 void Run(const Options& options) {
-  Dataset dataset = OpenDataset(options);
-  if (!options.test_images.empty()) SaveTestImages(options.test_images, dataset.test.get());
+  const std::shared_ptr<KVStore> store =
+      options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore);
+  const DataPart part =
+      store == nullptr ? DataPart() : DataPart{store->rank(), store->num_workers()};
+  if (part.index > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) {
+    throw NotFound("/dev/null cannot be opened, expected it for the output of further processes");
+  }
+  Dataset dataset = OpenDataset(options, part);
+  if (part.index == 0 && !options.test_images.empty()) {
+    SaveTestImages(options.test_images, dataset.test.get());
+  }
   std::optional<CheckpointFolder> folder;
-  if (!options.training.empty()) folder.emplace(options.training);
+  if (!options.training.empty()) {
+    folder.emplace(part.count == 1
+                       ? options.training
+                       : options.training + "/worker-" + std::to_string(part.index));
+  }
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);
   Module module = MakeModule(options, module_options);
@@ -239,7 +257,8 @@ void Run(const Options& options) {
   if (options.checkpoint.empty()) scratch.emplace();
   double images_per_second = 0;
   const FitResult result =
-      Train(options, &dataset, &module, folder ? &*folder : nullptr, &images_per_second);
+      Train(options, &dataset, &module, store, folder ? &*folder : nullptr, &images_per_second);
+  if (part.index > 0) return;
   if (result.stopped) return SaveInterrupted(options, result.num_epoch + 1, module);
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);

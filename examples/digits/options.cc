@@ -74,8 +74,9 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9");
   app.add_option("--wd", options.wd, "weight decay");
   app.add_option("--kvstore", options.kvstore,
-                 "where weights are kept and updated: none (in the network) or local (in a store)")
-      ->check(CLI::IsMember({"none", "local"}));
+                 "where weights are kept and updated: none (in the network), local (in a store) or "
+                 "dist_sync (in the stores of all processes that mpirun has started)")
+      ->check(CLI::IsMember({"none", "local", "dist_sync"}));
   app.add_option("--seed", options.seed, "fixes first weights and order of the examples")
       ->check(CheckDecimal);
   app.add_option("--checkpoint", options.checkpoint,
