@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <memory>
 #include <random>
@@ -69,8 +68,9 @@ std::shared_ptr<Sgd> Momentum() {
 using Parameters = std::map<std::string, std::vector<float>>;
 
 Parameters ParametersOf(const Module& module) {
+  const ModelParameters arrays = module.GetParams();
   Parameters parameters;
-  for (const auto& [name, array] : module.GetParams().arg) parameters[name] = ReadAs<float>(array);
+  for (const auto& [name, array] : arrays.arg) parameters[name] = ReadAs<float>(array);
   return parameters;
 }
 
