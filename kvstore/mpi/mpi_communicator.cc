@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +34,7 @@ class MpiCommunicator final : public Communicator, public Polled {
  public:
   explicit MpiCommunicator(MpiThread& thread) : thread_(thread) {
     thread_.Call([this] {
-      thread_.Check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-      thread_.Check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-      sums_ = std::make_unique<RankOrderedSums>(thread_, comm_);
+      BeginDuplicate(MPI_COMM_WORLD);
       thread_.Add(this);
     });
   }
@@ -53,7 +56,7 @@ class MpiCommunicator final : public Communicator, public Polled {
   void Intersect(std::span<uint64_t> words, Done done) override {
     Give(std::move(done), [this, words](Done counted) {
       thread_.Check(MPI_Iallreduce(MPI_IN_PLACE, words.data(), static_cast<int>(words.size()),
-                                   MPI_UINT64_T, MPI_BAND, comm_, Begin(std::move(counted))),
+                                   MPI_UINT64_T, MPI_BAND, comms_[0], Begin(std::move(counted))),
                     "MPI_Iallreduce");
     });
   }
@@ -68,7 +71,7 @@ class MpiCommunicator final : public Communicator, public Polled {
           bytes.empty() ? std::move(done) : [](std::exception_ptr) {},
           [this, part, root](Done counted) {
             thread_.Check(MPI_Ibcast(part.data(), static_cast<int>(part.size()), MPI_BYTE, root,
-                                     comm_, Begin(std::move(counted))),
+                                     comms_[0], Begin(std::move(counted))),
                           "MPI_Ibcast");
           });
     } while (!bytes.empty());
@@ -78,14 +81,14 @@ class MpiCommunicator final : public Communicator, public Polled {
     Give(std::move(done), [this, mine, all](Done counted) {
       const auto size_bytes = static_cast<int>(mine.size());
       thread_.Check(MPI_Iallgather(mine.data(), size_bytes, MPI_BYTE, all.data(), size_bytes,
-                                   MPI_BYTE, comm_, Begin(std::move(counted))),
+                                   MPI_BYTE, comms_[0], Begin(std::move(counted))),
                     "MPI_Iallgather");
     });
   }
 
   void Barrier(Done done) override {
     Give(std::move(done), [this](Done counted) {
-      thread_.Check(MPI_Ibarrier(comm_, Begin(std::move(counted))), "MPI_Ibarrier");
+      thread_.Check(MPI_Ibarrier(comms_[0], Begin(std::move(counted))), "MPI_Ibarrier");
     });
   }
 
@@ -94,12 +97,11 @@ class MpiCommunicator final : public Communicator, public Polled {
     {
       std::unique_lock lock(mutex_);
       if (std::exchange(ended_, true)) return;
-      changed_.wait(lock, [this] { return pending_ == 0; });
+      changed_.wait(lock, [this] { return is_open_ && pending_ == 0; });
     }
     thread_.Call([this] {
       thread_.Remove(this);
-      sums_->Free();
-      thread_.Check(MPI_Comm_free(&comm_), "MPI_Comm_free");
+      for (MPI_Comm& comm : comms_) thread_.Check(MPI_Comm_free(&comm), "MPI_Comm_free");
     });
   }
 
@@ -115,6 +117,7 @@ class MpiCommunicator final : public Communicator, public Polled {
   }
 
   bool Advance() override {
+    if (sums_ == nullptr) return Open();
     bool has_progress = false;
     for (std::function<void()> call = Take(); call != nullptr; call = Take()) {
       call();
@@ -132,7 +135,7 @@ class MpiCommunicator final : public Communicator, public Polled {
     return sums_->Advance() || has_progress;
   }
 
-  bool IsBusy() const override { return !begun_.empty() || sums_->IsBusy(); }
+  bool IsBusy() const override { return sums_ == nullptr || !begun_.empty() || sums_->IsBusy(); }
 
  private:
   /// A call of MPI that is not complete.
@@ -140,6 +143,31 @@ class MpiCommunicator final : public Communicator, public Polled {
     Done done;
     MPI_Request request = MPI_REQUEST_NULL;
   };
+
+  /// Begins to make the next of comms_. It does not block: another rank may come to its call only
+  /// when a store that exists has gone on.
+  void BeginDuplicate(MPI_Comm parent) {
+    thread_.Check(MPI_Comm_idup(parent, &comms_[num_comms_], &duplicate_), "MPI_Comm_idup");
+  }
+
+  /// Goes on to make comms_. Only the first is made of MPI_COMM_WORLD, on which the calls of
+  /// several stores must have one order on all ranks. Returns whether anything happened.
+  bool Open() {
+    int is_complete = 0;
+    thread_.Check(MPI_Test(&duplicate_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_complete == 0) return false;
+    thread_.Check(MPI_Comm_set_errhandler(comms_[num_comms_], MPI_ERRORS_RETURN),
+                  "MPI_Comm_set_errhandler");
+    if (++num_comms_ < comms_.size()) {
+      BeginDuplicate(comms_[0]);
+      return true;
+    }
+    sums_ = std::make_unique<RankOrderedSums>(thread_, comms_[1], comms_[2]);
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+    return true;
+  }
 
   /// Has the thread call begin(done), after earlier calls. It counts the call as complete.
   void Give(Done done, std::function<void(Done)> begin) {
@@ -182,15 +210,18 @@ class MpiCommunicator final : public Communicator, public Polled {
   }
 
   MpiThread& thread_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> given_ ABSL_GUARDED_BY(mutex_);
   int64_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   // The thread's own.
+  std::array<MPI_Comm, 3> comms_ = {MPI_COMM_NULL, MPI_COMM_NULL, MPI_COMM_NULL};
+  size_t num_comms_ = 0;  // made so far
+  MPI_Request duplicate_ = MPI_REQUEST_NULL;
   std::deque<Begun> begun_;
-  std::unique_ptr<RankOrderedSums> sums_;
+  std::unique_ptr<RankOrderedSums> sums_;  // null until comms_ are made
 };
 
 }  // namespace

@@ -24,19 +24,10 @@ void Resize(std::vector<std::byte>* memory, int64_t size_bytes) {
 
 }  // namespace
 
-RankOrderedSums::RankOrderedSums(MpiThread& thread, MPI_Comm parent) : thread_(thread) {
-  for (MPI_Comm* const comm : {&scatter_, &gather_}) {
-    thread_.Check(MPI_Comm_dup(parent, comm), "MPI_Comm_dup");
-    thread_.Check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  }
+RankOrderedSums::RankOrderedSums(MpiThread& thread, MPI_Comm scatter, MPI_Comm gather)
+    : thread_(thread), scatter_(scatter), gather_(gather) {
   thread_.Check(MPI_Comm_rank(scatter_, &rank_), "MPI_Comm_rank");
   thread_.Check(MPI_Comm_size(scatter_, &size_), "MPI_Comm_size");
-}
-
-void RankOrderedSums::Free() {
-  for (MPI_Comm* const comm : {&scatter_, &gather_}) {
-    thread_.Check(MPI_Comm_free(comm), "MPI_Comm_free");
-  }
 }
 
 void RankOrderedSums::Begin(std::vector<SumBuffer> buffers, DType dtype, Communicator::Done done) {

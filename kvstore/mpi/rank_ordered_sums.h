@@ -26,14 +26,11 @@ namespace tessera::kvstore_mpi {
 /// Threads: MpiThread's thread alone. The memory of pieces is kept for later ones.
 class RankOrderedSums {
  public:
-  /// Makes its own duplicates of the communicator: a collective call.
-  RankOrderedSums(MpiThread& thread, MPI_Comm parent);
+  /// Borrows two communicators of the same ranks for its calls alone, which return errors.
+  RankOrderedSums(MpiThread& thread, MPI_Comm scatter, MPI_Comm gather);
   ~RankOrderedSums() = default;
   RankOrderedSums(const RankOrderedSums&) = delete;
   RankOrderedSums& operator=(const RankOrderedSums&) = delete;
-
-  /// Frees the duplicates. Requires: no sum pends.
-  void Free();
 
   /// Begins a sum; see Communicator::SumInto.
   void Begin(std::vector<SumBuffer> buffers, DType dtype, Communicator::Done done);
@@ -78,8 +75,8 @@ class RankOrderedSums {
   bool IsComplete(MPI_Request* request);
 
   MpiThread& thread_;
-  MPI_Comm scatter_ = MPI_COMM_NULL;
-  MPI_Comm gather_ = MPI_COMM_NULL;
+  const MPI_Comm scatter_;
+  const MPI_Comm gather_;
   int rank_ = 0;
   int size_ = 1;
   std::deque<Piece> waiting_, scattering_, gathering_;

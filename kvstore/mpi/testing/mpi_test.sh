@@ -77,6 +77,7 @@ for workers in 1 2 4; do
   succeeds "$workers" train
 done
 succeeds 2 slow
+succeeds 4 stores
 succeeds 2 fork
 for workers in 2 4; do
   fails_with 'rank 1 is at the end of the store' "$workers" uneven

@@ -20,6 +20,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/ndarray/testing/array_values.h"
 
@@ -147,6 +148,31 @@ void StepForEver(KVStore& store, const std::string& folder) {
   }
 }
 
+/// A second store is made at another place of each worker's program: rank 0 has not yet computed
+/// what the others wait for. Both stores are then used in turns.
+void TwoStores(KVStore& store) {
+  store.Init("w", Vector({0, 0}));
+  const NDArray gradient = Vector({1, 2});
+  if (store.rank() == 0) {
+    Engine::Get()->PushSync(
+        [](RunContext) { std::this_thread::sleep_for(std::chrono::milliseconds(200)); },
+        Device::Cpu(), {}, {gradient.var()}, {.name = "compute"});
+  }
+  store.Push("w", gradient);
+  if (store.rank() != 0) Pulled(store, "w", gradient).WaitToRead();
+  const std::unique_ptr<KVStore> second = KVStore::Create("dist_sync");
+  second->Init("w", Vector({0, 0}));
+  for (int step = 0; step < 20; ++step) {
+    const float factor = static_cast<float>(step);
+    store.Push("w", gradient);
+    second->Push("w", Vector({factor, factor}));
+    const float sum = factor * static_cast<float>(store.num_workers());
+    RequireEqual(Pulled(*second, "w", gradient), Vector({sum, sum}), "the second store");
+  }
+  const float workers = static_cast<float>(store.num_workers());
+  RequireEqual(Pulled(store, "w", gradient), Vector({workers, 2 * workers}), "the first store");
+}
+
 /// A child of a fork cannot use the store, and does not disturb its parent.
 void Fork(KVStore& store) {
   Steps(store, 2);
@@ -175,6 +201,8 @@ void Run(const std::string& what, const std::string& folder) {
     Train(*store, std::chrono::milliseconds(0));
   } else if (what == "slow") {
     Train(*store, std::chrono::milliseconds(50));
+  } else if (what == "stores") {
+    TwoStores(*store);
   } else if (what == "fork") {
     Fork(*store);
   } else if (what == "uneven") {
