@@ -108,6 +108,10 @@ class KVStore {
   /// Returns when every worker has called it and the sums of earlier pushes are complete.
   virtual void Barrier() = 0;
 
+  /// Makes the job fail because this worker cannot go on, as an exception that destroys the store
+  /// does. The workers' errors have the worker's number and the cause. A local store does nothing.
+  virtual void Fail(const std::string& cause) = 0;
+
  protected:
   KVStore() = default;
 };

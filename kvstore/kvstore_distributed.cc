@@ -157,6 +157,11 @@ class DistributedStore final : public KVStore {
     coordinator_->Meet({.description = "Barrier"});
   }
 
+  void Fail(const std::string& cause) override {
+    RequireOwnProcess("Fail");
+    coordinator_->Fail(cause);
+  }
+
  private:
   void RequireOwnProcess(const char* operation) const {
     if (getpid() == process_) return;

@@ -354,6 +354,16 @@ TEST(DistributedStoreTest, AnExceptionOfOneRankIsAnErrorOfTheOthers) {
   EXPECT_THAT(errors[1], HasSubstr("rank 0: an exception has ended the use of the store"));
 }
 
+TEST(DistributedStoreTest, AWorkerMayMakeTheJobFail) {
+  const SimulatedGroup group(2);
+  const auto errors = RunGroup(group, 2, [](KVStore& store) {
+    store.Init("w", Vector({0}));
+    if (store.rank() == 1) store.Fail("the disk is full");
+    store.Barrier();
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("rank 1: the disk is full")));
+}
+
 TEST(DistributedStoreTest, AGradientThatCannotBeComputedIsAnErrorOfEveryRank) {
   const SimulatedGroup group(2);
   const auto errors = RunGroup(group, 2, [](KVStore& store) {

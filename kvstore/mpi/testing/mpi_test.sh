@@ -83,6 +83,7 @@ for workers in 2 4; do
   fails_with 'rank 1 is at the end of the store' "$workers" uneven
   fails_with 'rank 1: the process ends while a KVStore' "$workers" exit
   fails_with 'rank 1 of '"$workers"': an exception has ended the use of the store' "$workers" exception
+  fails_with 'rank 1 of '"$workers"': the disk is full' "$workers" fail
   fails_with 'rank 0 is at Init of key "w", (2,) of float32, and rank 1 is at Init of key "w", (3,)' "$workers" shapes
   fails_with 'rank 1 is at Init of key "v"' "$workers" keys
 done

@@ -215,6 +215,9 @@ void Run(const std::string& what, const std::string& folder) {
     Steps(*store, 2);
     if (rank == 1) throw std::runtime_error("no such file");
     store->Barrier();
+  } else if (what == "fail") {
+    if (rank == 1) store->Fail("the disk is full");
+    store->Barrier();
   } else if (what == "shapes") {
     store->Init("w", NDArray({rank == 1 ? 3 : 2}));
   } else if (what == "keys") {
