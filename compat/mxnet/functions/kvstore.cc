@@ -38,13 +38,25 @@ KVStore& StoreOf(KVStoreHandle handle, std::shared_ptr<ApiKVStore>* owner) {
   return *(*owner)->store;
 }
 
+/// Returns whether a store's name is one of many workers. MXNet looks for parts of names.
+bool IsOfManyWorkers(const std::string& name) { return name.find("dist") != std::string::npos; }
+
+/// Returns our kind of store for a name of MXNet's. Names of kinds that we do not have stay as they
+/// are.
+std::string KindOf(const std::string& name) {
+  // One process with all of its devices: where the sum is computed is the store's affair.
+  if (name == "local" || name == "device" || name == "local_allreduce_cpu" ||
+      name == "local_allreduce_device" || name == "local_update_cpu") {
+    return "local";
+  }
+  if (!IsOfManyWorkers(name) || name.find("async") != std::string::npos) return name;
+  return name.find("device") != std::string::npos ? "dist_device_sync" : "dist_sync";
+}
+
 void Create(const char* type, KVStoreHandle* out) {
   NotNull(out, "out");
   const std::string name = NotNull(type, "type");
-  // One process with all of its devices: where the sum is computed is the store's affair.
-  const bool is_local = name == "local" || name == "device" || name == "local_allreduce_cpu" ||
-                        name == "local_allreduce_device" || name == "local_update_cpu";
-  *out = Stores().Add({.store = KVStore::Create(is_local ? "local" : name), .type = name});
+  *out = Stores().Add({.store = KVStore::Create(KindOf(name)), .type = name});
 }
 
 std::vector<KVKey> KeysOf(const int* keys, uint32_t count) {
@@ -125,7 +137,7 @@ void SetUpdater(KVStoreHandle handle, KVStoreUpdater updater, KVStoreStrUpdater 
 }
 
 /// Checks the parameters of a compression of gradients. Stores on the host send no gradients, so
-/// there is nothing to compress; those of devices would.
+/// there is nothing to compress; those of devices or of many workers would.
 void SetGradientCompression(KVStoreHandle handle, uint32_t count, const char** keys,
                             const char** values) {
   const std::string& store = Stores().Get(handle)->type;
@@ -135,9 +147,19 @@ void SetGradientCompression(KVStoreHandle handle, uint32_t count, const char** k
     throw InvalidArgument("gradient compression: the type is \"",
                           type == parameters.end() ? "" : type->second, "\", expected \"2bit\"");
   }
-  if (store.find("device") != std::string::npos) {
+  if (store.find("device") != std::string::npos || IsOfManyWorkers(store)) {
     throw Unimplemented("gradient compression is not implemented for a KVStore of type ", store);
   }
+}
+
+/// Stores have no servers. A local one of MXNet's ignores commands; the workers of others rely on
+/// them.
+void SendCommand(KVStoreHandle handle, int command) {
+  const std::string type = Stores().Get(handle)->type;
+  if (!IsOfManyWorkers(type)) return;
+  throw Unimplemented("command ", command, " to the servers of a KVStore of type ", type,
+                      ", which has none; expected an updater, which each worker runs (in Python, "
+                      "`import tessera_mxnet` makes set_optimizer set one)");
 }
 
 }  // namespace
@@ -280,7 +302,11 @@ TESSERA_MXNET_API int MXKVStoreSetGradientCompression(KVStoreHandle handle, uint
   return ApiCall([&] { SetGradientCompression(handle, num_params, keys, vals); });
 }
 
-// A store of one process has no servers. MXNet's local stores answer as these functions do.
+TESSERA_MXNET_API int MXTesseraKVStoreFail(KVStoreHandle handle, const char* cause) {
+  return ApiCall([&] { Stores().Get(handle)->store->Fail(NotNull(cause, "cause")); });
+}
+
+// MXNet's local stores answer as these functions do.
 
 TESSERA_MXNET_API int MXInitPSEnv(uint32_t num_vars, const char** keys, const char** vals) {
   return ApiCall([&] { ParametersOf(num_vars, keys, vals); });
@@ -292,9 +318,9 @@ TESSERA_MXNET_API int MXKVStoreRunServer(KVStoreHandle handle,
   return ApiCall([&] { Stores().Get(handle); });
 }
 
-TESSERA_MXNET_API int MXKVStoreSendCommmandToServers(KVStoreHandle handle, int /*cmd_id*/,
+TESSERA_MXNET_API int MXKVStoreSendCommmandToServers(KVStoreHandle handle, int cmd_id,
                                                      const char* /*cmd_body*/) {
-  return ApiCall([&] { Stores().Get(handle); });
+  return ApiCall([&] { SendCommand(handle, cmd_id); });
 }
 
 TESSERA_MXNET_API int MXKVStoreGetNumDeadNode(KVStoreHandle handle, int /*node_id*/, int* number,

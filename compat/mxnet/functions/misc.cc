@@ -56,7 +56,7 @@ constexpr LibFeature kFeatures[] = {
     {"OPENCV", false},
     {"CAFFE", false},
     {"PROFILER", true},
-    {"DIST_KVSTORE", false},
+    {"DIST_KVSTORE", true},
     {"CXX14", true},
     {"INT64_TENSOR_SIZE", false},
     {"SIGNAL_HANDLER", false},

@@ -5,6 +5,7 @@ fails with ImportError where mxnet 1.9.1 is not installed, or is imported alread
 another library.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -50,6 +51,8 @@ def _load():
             f"tessera_mxnet: the package mxnet has version {mxnet.__version__}, expected "
             f"{_INTERFACE}; install it with {_pip_command()}")
     former_names.restore_after_import()
+    importlib.import_module("tessera_mxnet.many_workers")
+    importlib.import_module("tessera_mxnet.horovod_mxnet").install()
 
 
 _load()
