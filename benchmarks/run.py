@@ -172,6 +172,8 @@ class Workspace:
         tagged = r'attr(tags, "[\[ ]benchmark[,\]]", kind(cc_binary, //...))'
         if not CUDA_FLAGS.intersection(self.build_flags):
             tagged += r' except attr(tags, "[\[ ]gpu[,\]]", //...)'
+        # Without MPI these cannot be built.
+        tagged += r' except attr(tags, "[\[ ]mpi[,\]]", //...)'
         return self._bazel("query", "--noshow_progress", tagged).split()
 
     def build(self, labels: Sequence[str]) -> Path:

@@ -45,7 +45,7 @@ std::shared_ptr<PeerProcess> PeerProcess::Get(const std::string& script,
   std::istringstream pythons(setting == nullptr || *setting == '\0' ? "python3" : setting);
   for (std::string python; std::getline(pythons, python, ':');) {
     std::shared_ptr<PeerProcess> peer(new PeerProcess(argument));
-    if (!peer->Start(python, script)) continue;
+    if (!peer->Start({python, DataPath(script), argument})) continue;
     entry->second = std::move(peer);
     return entry->second;
   }
@@ -54,9 +54,17 @@ std::shared_ptr<PeerProcess> PeerProcess::Get(const std::string& script,
   return nullptr;
 }
 
+std::shared_ptr<PeerProcess> PeerProcess::Run(const std::vector<std::string>& command) {
+  std::string text;
+  for (const std::string& word : command) text += (text.empty() ? "" : " ") + word;
+  std::shared_ptr<PeerProcess> peer(new PeerProcess(text));
+  if (!peer->Start(command)) throw std::runtime_error(text + ": the program is not ready");
+  return peer;
+}
+
 PeerProcess::~PeerProcess() { Stop(); }
 
-bool PeerProcess::Start(const std::string& python, const std::string& script) {
+bool PeerProcess::Start(const std::vector<std::string>& command) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
   socket_ = ends[0];
@@ -64,10 +72,11 @@ bool PeerProcess::Start(const std::string& python, const std::string& script) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  const std::string path = DataPath(script);
-  const char* const arguments[] = {python.c_str(), path.c_str(), argument_.c_str(), nullptr};
-  const bool started = posix_spawnp(&process_, python.c_str(), &actions, nullptr,
-                                    const_cast<char* const*>(arguments), environ) == 0;
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const bool started =
+      posix_spawnp(&process_, arguments[0], &actions, nullptr, arguments.data(), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (!started) process_ = 0;

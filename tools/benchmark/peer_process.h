@@ -12,14 +12,18 @@
 
 namespace tessera::benchmarking {
 
-/// A Python script in a process of its own, which does a benchmark's cases on request and sleeps in
-/// between. It writes the line "ready", and answers each line of its input with a line.
+/// A process that does a benchmark's cases on request and sleeps in between. It writes the line
+/// "ready", and answers each line of its input with a line.
 class PeerProcess {
  public:
   /// Returns the process of a script and its argument, started at the first call, or null if it is
   /// ready under no interpreter of TESSERA_PEER_PYTHON, which is then said on stderr. The script is
   /// named by its path from the workspace's root, and is among the benchmark's data.
   static std::shared_ptr<PeerProcess> Get(const std::string& script, const std::string& argument);
+
+  /// Returns a new process of a program, which is looked for on the PATH, and its arguments. Throws
+  /// std::runtime_error if it is not ready.
+  static std::shared_ptr<PeerProcess> Run(const std::vector<std::string>& command);
 
   ~PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
@@ -31,8 +35,8 @@ class PeerProcess {
 
  private:
   explicit PeerProcess(std::string argument) : argument_(std::move(argument)) {}
-  /// Starts an interpreter. Returns whether the script is ready.
-  bool Start(const std::string& python, const std::string& script);
+  /// Starts a program. Returns whether it is ready.
+  bool Start(const std::vector<std::string>& command);
   std::string ReadLine();
   void Stop();
 
