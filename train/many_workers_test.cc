@@ -1,8 +1,11 @@
-// Modules on many workers, whose ranks are threads of this process.
+// Modules on many workers, whose ranks are threads of this process. If TESSERA_MPI_LIBRARY is set,
+// the workers of RunWorkers are the four processes that mpirun has started, of which this is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -21,7 +24,9 @@ namespace {
 using kvstore_testing::SimulatedGroup;
 using ndarray_testing::ReadAs;
 using testing::AllOf;
+using testing::FloatNear;
 using testing::HasSubstr;
+using testing::Pointwise;
 
 constexpr int kWorkers = 4;
 constexpr index_t kBatch = 8, kClasses = 3;
@@ -44,19 +49,22 @@ Symbol Convolutional() {
   return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
 }
 
-DataBatch Batch(int step, int rank) {
-  std::mt19937 random(static_cast<uint32_t>(step * kWorkers + rank + 1));
+/// Returns the batches of some workers as one.
+DataBatch Batch(int step, int first_rank, int ranks = 1) {
   std::uniform_real_distribution<float> pixels(0, 1);
-  std::vector<float> images(static_cast<size_t>(kBatch * 36)), labels;
-  for (float& pixel : images) pixel = pixels(random);
-  for (index_t i = 0; i < kBatch; ++i) labels.push_back(static_cast<float>(random() % kClasses));
-  return {.data = {NDArray::FromVector(images, {kBatch, 1, 6, 6})},
-          .label = {NDArray::FromVector(labels, {kBatch})}};
+  std::vector<float> images, labels;
+  for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
+    std::mt19937 random(static_cast<uint32_t>(step * kWorkers + rank + 1));
+    for (index_t i = 0; i < kBatch * 36; ++i) images.push_back(pixels(random));
+    for (index_t i = 0; i < kBatch; ++i) labels.push_back(static_cast<float>(random() % kClasses));
+  }
+  return {.data = {NDArray::FromVector(images, {ranks * kBatch, 1, 6, 6})},
+          .label = {NDArray::FromVector(labels, {ranks * kBatch})}};
 }
 
-std::unique_ptr<Module> MakeModule(const Symbol& network, uint64_t seed) {
+std::unique_ptr<Module> MakeModule(const Symbol& network, uint64_t seed, index_t batch = kBatch) {
   auto module = std::make_unique<Module>(network);
-  module->Bind({{"data", {kBatch, 1, 6, 6}}}, {{"softmax_label", {kBatch}}});
+  module->Bind({{"data", {batch, 1, 6, 6}}}, {{"softmax_label", {batch}}});
   module->InitParams(Xavier(), seed);
   return module;
 }
@@ -72,6 +80,25 @@ Parameters ParametersOf(const Module& module) {
   Parameters parameters;
   for (const auto& [name, array] : arrays.arg) parameters[name] = ReadAs<float>(array);
   return parameters;
+}
+
+/// Calls train(store) for each of four workers.
+void RunWorkers(const std::function<void(const std::shared_ptr<KVStore>&)>& train) {
+  if (std::getenv("TESSERA_MPI_LIBRARY") != nullptr) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync");
+    ASSERT_EQ(store->num_workers(), kWorkers);
+    return train(store);
+  }
+  const SimulatedGroup group(kWorkers);
+  group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
+    train(KVStore::Create("dist_sync", rank));
+  });
+}
+
+void TrainOneStep(Module& module, const DataBatch& batch) {
+  module.Forward(batch, /*is_train=*/true);
+  module.Backward();
+  module.Update();
 }
 
 /// Trains on all workers' batches in one process, as one with a device for each of them does.
@@ -117,17 +144,35 @@ std::vector<Parameters> TrainInOneProcess(const Symbol& network) {
 TEST(ManyWorkersTest, FourWorkersHaveTheBitsOfOneProcessWithFourDevices) {
   for (const Symbol& network : {Perceptron(), Convolutional()}) {
     const std::vector<Parameters> expected = TrainInOneProcess(network);
-    const SimulatedGroup group(kWorkers);
-    group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
-      const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    RunWorkers([&](const std::shared_ptr<KVStore>& store) {
       // Other first values, which those of rank 0 replace.
-      const auto module = MakeModule(network, static_cast<uint64_t>(1 + rank->rank()));
+      const auto module = MakeModule(network, static_cast<uint64_t>(1 + store->rank()));
       module->InitOptimizer(Momentum(), store);
       for (int step = 0; step < kSteps; ++step) {
-        module->Forward(Batch(step, rank->rank()), /*is_train=*/true);
-        module->Backward();
-        module->Update();
+        TrainOneStep(*module, Batch(step, store->rank()));
         ASSERT_EQ(ParametersOf(*module), expected[static_cast<size_t>(step)]) << "step " << step;
+      }
+    });
+  }
+}
+
+TEST(ManyWorkersTest, FourWorkersTrainAsOneWithTheWholeBatchToRounding) {
+  // Ten steps of rounding errors of 6e-8, which momentum and the network enlarge.
+  constexpr int kFewSteps = 10;
+  constexpr float kTolerance = 1e-4f;
+  for (const Symbol& network : {Perceptron(), Convolutional()}) {
+    const auto whole = MakeModule(network, /*seed=*/1, kWorkers * kBatch);
+    whole->InitOptimizer(Momentum());
+    for (int step = 0; step < kFewSteps; ++step) TrainOneStep(*whole, Batch(step, 0, kWorkers));
+    const Parameters expected = ParametersOf(*whole);
+    RunWorkers([&](const std::shared_ptr<KVStore>& store) {
+      const auto module = MakeModule(network, /*seed=*/1);
+      module->InitOptimizer(Momentum(), store);
+      for (int step = 0; step < kFewSteps; ++step) {
+        TrainOneStep(*module, Batch(step, store->rank()));
+      }
+      for (const auto& [name, values] : ParametersOf(*module)) {
+        EXPECT_THAT(values, Pointwise(FloatNear(kTolerance), expected.at(name))) << name;
       }
     });
   }
