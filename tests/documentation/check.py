@@ -58,6 +58,7 @@ FLAGS = (
     ("`//tools:operators`", "tools/operators/main.cc", re.compile(r'add_(?:option|flag)\(\s*"(--[\w-]+)"')),
     ("`//tools:im2rec`", "tools/im2rec/options.cc", re.compile(r'add_(?:option|flag)\(\s*"(--[\w-]+)"')),
     ("`//tools:install`", "tools/install.sh", re.compile(r"^\s*(--\w+)=\?\*\)", re.MULTILINE)),
+    ("`tessera_mxnet.launch`", "compat/mxnet/python/tessera_mxnet/launch.py", _ARGPARSE),
     ("`//tools/docs:site`", "tools/docs/make_site.py", _ARGPARSE),
 )
 # Started by others alone.

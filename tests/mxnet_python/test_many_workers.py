@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -24,8 +25,8 @@ SETTINGS = {
 def fixture_run_workers(library, tmp_path):
     """Runs a case of workers_program.py in several processes; returns what subprocess.run does."""
 
-    def run(workers, case, **environment):
-        command = ["mpirun", "-n", str(workers), "--bind-to", "none", *chosen_library.command(library),
+    def run(workers, case, launcher=("mpirun", "--bind-to", "none"), **environment):
+        command = [*launcher, "-n", str(workers), *chosen_library.command(library),
                    os.path.join(HERE, "workers_program.py"), case]
         return subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=100,
@@ -34,14 +35,25 @@ def fixture_run_workers(library, tmp_path):
     return run
 
 
+def assert_ok(result, workers):
+    assert result.returncode == 0, result.stderr
+    lines = ["rank %d of %d: ok" % (rank, workers) for rank in range(workers)]
+    assert sorted(line for line in result.stdout.splitlines() if line.startswith("rank ")) == lines
+
+
 @pytest.mark.parametrize("workers, case", [
     (1, "stores"), (2, "stores"), (4, "stores"), (2, "optimizer"), (2, "trainer"), (4, "trainer"), (2, "module"),
     (2, "horovod"), (4, "horovod"), (2, "no_servers")])
 def test_workers(run_workers, workers, case):
-    result = run_workers(workers, case)
-    assert result.returncode == 0, result.stderr
-    lines = ["rank %d of %d: ok" % (rank, workers) for rank in range(workers)]
-    assert sorted(line for line in result.stdout.splitlines() if line.startswith("rank ")) == lines
+    assert_ok(run_workers(workers, case), workers)
+
+
+def test_the_options_of_mxnets_launcher(run_workers):
+    launcher = [sys.executable, "-m", "tessera_mxnet.launch", "--launcher", "local", "-s", "2", "--env",
+                "DMLC_NUM_WORKER=2"]
+    assert_ok(run_workers(2, "stores", launcher), 2)
+    wrong = run_workers(0, "stores", launcher)
+    assert wrong.returncode == 2 and "-n is 0" in wrong.stderr
 
 
 @pytest.mark.parametrize("case, cause", [

@@ -20,14 +20,15 @@ def pulled(store, key, shape=SHAPE):
     return out.asnumpy()
 
 
-def assert_equal_on_all(store, arrays):
+def assert_equal_on_all(arrays):
     """Every worker has the same bits: so the sum over a power of two of workers is exact."""
+    store = mx.kv.create("dist_sync")
     for name, array in arrays.items():
-        key = "check of " + name
-        store.init(key, array)
-        store.push(key, array)
-        total = pulled(store, key, array.shape)
+        store.init(name, array)
+        store.push(name, array)
+        total = pulled(store, name, array.shape)
         assert (total == store.num_workers * array.asnumpy()).all(), name
+    store.close()
 
 
 def stores(number):
@@ -43,7 +44,7 @@ def stores(number):
         store.pushpull(3, nd.ones(SHAPE), out=outs)
         assert all((out.asnumpy() == number).all() for out in outs)
         out = nd.zeros(SHAPE)
-        store.broadcast("name", nd.ones(SHAPE) * (store.rank + 2), out)
+        store.broadcast(9, nd.ones(SHAPE) * (store.rank + 2), out)
         assert (out.asnumpy() == 2).all()
         store._barrier()
         if kind != KINDS[-1]:
@@ -126,7 +127,7 @@ def trainer(number):
         for parts in batches(3, number):
             backward(net, [parts[store.rank]])
             steps.step(BATCH * number)
-        assert_equal_on_all(store, weights_of(net))
+        assert_equal_on_all(weights_of(net))
         assert_close(weights_of(net), trained_alone(number, 0.9))
 
 
@@ -143,7 +144,7 @@ def module(number):
     fitted = mx.mod.Module(mx.sym.SoftmaxOutput(x, name="softmax"))
     fitted.fit(data, num_epoch=12, kvstore=store, optimizer="sgd", initializer=mx.init.Xavier(),
                optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
-    assert_equal_on_all(store, fitted.get_params()[0])
+    assert_equal_on_all(fitted.get_params()[0])
     images, labels = digits.arrays("t10k")
     test = mx.io.NDArrayIter(images.reshape((len(images), -1)), labels, 30)
     assert fitted.score(test, "acc")[0][1] >= 0.85

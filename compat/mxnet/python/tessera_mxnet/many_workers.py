@@ -39,7 +39,7 @@ class ManyWorkersStore(KVStore):
         workers = os.environ.get("DMLC_NUM_WORKER", str(self.num_workers))
         if workers != str(self.num_workers):
             raise MXNetError(f"the job has {self.num_workers} workers and DMLC_NUM_WORKER is {workers}: start the "
-                             f"program by mpirun -n {workers}, in place of MXNet's launcher")
+                             f"program by mpirun -n {workers}, or python -m tessera_mxnet.launch -n {workers}")
 
     def __del__(self):
         pass  # in place of MXNet's, which would end the store
