@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kSpin{100}, kPause{50};
+constexpr std::chrono::microseconds kSpin{100}, kPause{50}, kIdlePause{10000};
 /// The exit status of an aborted job.
 constexpr int kFailure = 1;
 /// The time that MPI has to end this process once it is told to.
@@ -32,6 +32,12 @@ MpiThread& MpiThread::Instance() {
 
 MpiThread& MpiThread::Get() {
   MpiThread& thread = Instance();
+  if (!thread.IsOwnProcess()) {
+    throw FailedPrecondition(
+        "MPI was initialized before this process was forked, expected stores of many workers in "
+        "the "
+        "process that has made the first one");
+  }
   const std::lock_guard lock(thread.mutex_);
   if (!thread.refusal_.empty()) throw FailedPrecondition(thread.refusal_);
   if (thread.ended_) throw FailedPrecondition("MPI has been finalized in this process");
@@ -114,6 +120,7 @@ void MpiThread::Run() {
     if (has_progress) {
       last_progress = now;
     } else {
+      if (!is_busy && !polled_.empty()) LetMessagesGoOn();
       Pause(is_busy, now - last_progress < kSpin);
     }
   }
@@ -148,6 +155,14 @@ bool MpiThread::RunCalls() {
   return !stopping_;
 }
 
+/// Over TCP, MPI sends some messages after the calls that they belong to are complete, and only
+/// while it is called. Another rank may wait for one of these.
+void MpiThread::LetMessagesGoOn() {
+  int ignored = 0;
+  Check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &ignored, MPI_STATUS_IGNORE),
+        "MPI_Iprobe");
+}
+
 void MpiThread::Pause(bool is_busy, bool is_recent) {
   if (is_busy && is_recent) {
     std::this_thread::yield();
@@ -157,6 +172,8 @@ void MpiThread::Pause(bool is_busy, bool is_recent) {
   const auto has_work = [this] { return woken_ || aborting_ || stopping_ || !calls_.empty(); };
   if (is_busy) {
     changed_.wait_for(lock, kPause, has_work);
+  } else if (!polled_.empty()) {
+    changed_.wait_for(lock, kIdlePause, has_work);
   } else {
     changed_.wait(lock, has_work);
   }

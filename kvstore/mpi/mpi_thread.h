@@ -41,7 +41,8 @@ struct JobPlace {
 /// process exits; it ends before somebody else's MPI_Finalize.
 ///
 /// While something pends the thread polls: without pauses until 100 us after the last progress,
-/// then with pauses of 50 us. Otherwise it sleeps.
+/// then with pauses of 50 us. Otherwise it sleeps, 10 ms at a time as long as there is something to
+/// poll.
 class MpiThread {
  public:
   /// Returns the process's thread, which the first call starts. Throws Error(kFailedPrecondition)
@@ -81,6 +82,7 @@ class MpiThread {
   void FindPlace();
   void Stop();
   bool RunCalls();
+  void LetMessagesGoOn();
   void Pause(bool is_busy, bool is_recent);
 
   const pid_t process_;

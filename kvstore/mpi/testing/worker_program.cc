@@ -173,17 +173,21 @@ void TwoStores(KVStore& store) {
   RequireEqual(Pulled(store, "w", gradient), Vector({workers, 2 * workers}), "the first store");
 }
 
-/// A child of a fork cannot use the store, and does not disturb its parent.
+/// A child of a fork cannot use the store nor make one, and does not disturb its parent.
 void Fork(KVStore& store) {
   Steps(store, 2);
   const pid_t child = fork();
   if (child == 0) {
-    try {
-      store.Barrier();
-    } catch (const Error& error) {
-      _exit(error.code() == Error::kFailedPrecondition ? 0 : 1);
+    int refusals = 0;
+    for (const auto& use : {std::function<void()>([&] { store.Barrier(); }),
+                            std::function<void()>([] { KVStore::Create("dist_sync"); })}) {
+      try {
+        use();
+      } catch (const Error& error) {
+        if (error.code() == Error::kFailedPrecondition) ++refusals;
+      }
     }
-    _exit(1);
+    _exit(refusals == 2 ? 0 : 1);
   }
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != 0) {
