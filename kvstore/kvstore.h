@@ -31,13 +31,13 @@ std::string ToString(const KVKey& key);
 ///
 /// Push and Pull return at once. The engine orders their operations by the arrays that they name.
 ///
-/// Many workers: every worker calls Init for the same keys, in the same order, and Barrier equally
-/// often; between two of these calls it pushes each key equally often, in any order. Destroying the
-/// store is one more such call. These calls wait for the sums of earlier pushes. Workers that do
-/// not agree, a worker that ends early and a pushed value that could not be computed make the job
-/// fail: over MPI all of its processes end with one message; otherwise every later call and wait
-/// throws Error(kFailedPrecondition) that says what the workers wait for. A child of a fork must
-/// not use the store.
+/// Many workers: every worker calls Init for the same keys, in the same order, and Barrier and
+/// SumOverWorkers equally often; between two of these calls it pushes each key equally often, in
+/// any order. Destroying the store is one more such call. These calls wait for the sums of earlier
+/// pushes. Workers that do not agree, a worker that ends early and a pushed value that could not be
+/// computed make the job fail: over MPI all of its processes end with one message; otherwise every
+/// later call and wait throws Error(kFailedPrecondition) that says what the workers wait for. A
+/// child of a fork must not use the store.
 ///
 /// Threads: every member may be called from any thread; calls with one key take effect in some
 /// order.
@@ -107,6 +107,11 @@ class KVStore {
 
   /// Returns when every worker has called it and the sums of earlier pushes are complete.
   virtual void Barrier() = 0;
+
+  /// Replaces numbers, such as those of a metric, by their sums over all workers, which are added
+  /// in the order of the ranks. Every worker calls it, with equally many numbers. Waits as Barrier
+  /// does.
+  virtual void SumOverWorkers(std::span<double> numbers) = 0;
 
   /// Makes the job fail because this worker cannot go on, as an exception that destroys the store
   /// does. The workers' errors have the worker's number and the cause. A local store does nothing.

@@ -157,6 +157,13 @@ class DistributedStore final : public KVStore {
     coordinator_->Meet({.description = "Barrier"});
   }
 
+  void SumOverWorkers(std::span<double> numbers) override {
+    RequireOwnProcess("SumOverWorkers");
+    coordinator_->Meet(
+        {.description = "SumOverWorkers of " + std::to_string(numbers.size()) + " numbers",
+         .sum = numbers});
+  }
+
   void Fail(const std::string& cause) override {
     RequireOwnProcess("Fail");
     coordinator_->Fail(cause);

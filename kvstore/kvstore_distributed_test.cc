@@ -354,6 +354,26 @@ TEST(DistributedStoreTest, AnExceptionOfOneRankIsAnErrorOfTheOthers) {
   EXPECT_THAT(errors[1], HasSubstr("rank 0: an exception has ended the use of the store"));
 }
 
+TEST(DistributedStoreTest, NumbersAreSummedOverWorkers) {
+  RunWell(3, [](KVStore& store) {
+    store.Init("w", Vector({0}));
+    store.Push("w", Vector({1}));
+    // From the left the small one is lost; in any other order it would not be.
+    const double first[] = {1e17, 1, -1e17};
+    double numbers[] = {first[store.rank()], store.rank() + 0.5};
+    store.SumOverWorkers(numbers);
+    EXPECT_THAT(numbers, ElementsAre(0, 4.5));
+    store.SumOverWorkers({});
+  });
+  const SimulatedGroup group(2);
+  const auto errors = RunGroup(group, 2, [](KVStore& store) {
+    std::vector<double> numbers(static_cast<size_t>(store.rank() + 1));
+    store.SumOverWorkers(numbers);
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("rank 0 is at SumOverWorkers of 1 numbers"),
+                                 HasSubstr("rank 1 is at SumOverWorkers of 2 numbers"))));
+}
+
 TEST(DistributedStoreTest, AWorkerMayMakeTheJobFail) {
   const SimulatedGroup group(2);
   const auto errors = RunGroup(group, 2, [](KVStore& store) {

@@ -204,6 +204,13 @@ void RoundCoordinator::PassMeetingPoint(Lock& lock) {
       communicator_->Broadcast(point.broadcast, /*root=*/0, std::move(done));
     });
   }
+  if (!point.sum.empty()) {
+    const SumBuffer buffer{point.sum.data(), point.sum.data(),
+                           static_cast<int64_t>(point.sum.size())};
+    Await(lock, [&](Communicator::Done done) {
+      communicator_->SumInto(std::span(&buffer, 1), DType::kFloat64, std::move(done));
+    });
+  }
   if (!point.new_key.empty()) keys_.push_back(point.new_key);
   meeting_ = nullptr;
   ++meetings_;

@@ -32,6 +32,7 @@ struct Summand {
 struct MeetingPoint {
   std::string description;              ///< the same text on every rank, such as "Barrier"
   std::span<std::byte> broadcast = {};  ///< if not empty, receives rank 0's bytes
+  std::span<double> sum = {};           ///< if not empty, is replaced by the sums over all ranks
   std::string new_key = {};  ///< if not empty, the name of a key that exists from here on
 };
 
