@@ -27,7 +27,7 @@ struct BatchEndParam {
 /// The argument of Module::Fit's callback after each epoch.
 struct EpochEndParam {
   int epoch;                           ///< counted from 0
-  int64_t samples;                     ///< examples trained on, without padding
+  int64_t samples;                     ///< examples trained on by this worker, without padding
   double seconds;                      ///< from the first batch until the last update was done
   std::vector<NamedValue> training;    ///< FitOptions::metric over all batches of the epoch
   std::vector<NamedValue> validation;  ///< empty without eval_data

@@ -129,12 +129,20 @@ bool Module::TrainEpoch(DataIter* data, const FitOptions& options, Training* tra
         options.checkpoint_batches > 0 && place.nbatch % options.checkpoint_batches == 0;
     if (stops || is_due) SaveTraining(options, *training);
   }
-  if (kvstore_ != nullptr) kvstore_->Barrier();  // workers with other numbers of batches are found
+  // Workers that a signal stops have done different numbers of steps.
+  if (!stops) SumOverWorkers(&training->epoch_metric);  // finds different numbers of batches, too
   for (const Trained& parameter : trained_) parameter.weight.WaitToRead();
   training->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   training->values = training->epoch_metric.Get();
   return !stops;
+}
+
+/// Makes a metric that of all workers. Every worker calls it.
+void Module::SumOverWorkers(EvalMetric* metric) {
+  if (kvstore_ == nullptr || kvstore_->num_workers() == 1) return;
+  metric->SumTotals(kvstore_->rank(), kvstore_->num_workers(),
+                    [this](std::span<double> numbers) { kvstore_->SumOverWorkers(numbers); });
 }
 
 FitResult Module::Fit(DataIter* train_data, const FitOptions& options) {
@@ -162,7 +170,10 @@ FitResult Module::Fit(DataIter* train_data, const FitOptions& options) {
                         .validation = {},
                         .module = *this};
     if (options.eval_data != nullptr) {
-      param.validation = Score(options.eval_data, options.validation_metric);
+      EvalMetric metric = options.validation_metric;  // a handle
+      Score(options.eval_data, metric);
+      SumOverWorkers(&metric);
+      param.validation = metric.Get();
     }
     for (const EpochEndCallback& callback : options.epoch_end) callback(param);
     ++place.epoch;

@@ -191,6 +191,35 @@ TEST(ManyWorkersTest, SetParamsGivesEveryWorkerThoseOfRankZero) {
   });
 }
 
+TEST(ManyWorkersTest, AnEpochsMetricsAreThoseOfAllWorkers) {
+  constexpr int kRanks = kClasses;
+  const SimulatedGroup group(kRanks);
+  group.RunRanks([](const std::shared_ptr<Communicator>& rank) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    // The network, which is not changed, always says the same class: that of one worker's labels.
+    NDArray images({2 * kBatch, 1, 6, 6}), labels({2 * kBatch});
+    images = 0.5f;
+    labels = static_cast<float>(rank->rank());
+    const auto batches = [&] {
+      return NDArrayIter({{"data", images}}, {{"softmax_label", labels}}, {.batch_size = kBatch});
+    };
+    NDArrayIter data = batches(), eval_data = batches();
+    int epochs = 0;
+    Module module(Perceptron());
+    module.Fit(&data, {.num_epoch = 2,
+                       .eval_data = &eval_data,
+                       .optimizer = std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0}}),
+                       .kvstore = store,
+                       .epoch_end = {[&](const EpochEndParam& param) {
+                         ++epochs;
+                         EXPECT_EQ(param.samples, 2 * kBatch);
+                         EXPECT_DOUBLE_EQ(param.training[0].value, 1.0 / kRanks);
+                         EXPECT_DOUBLE_EQ(param.validation[0].value, 1.0 / kRanks);
+                       }}});
+    EXPECT_EQ(epochs, 2);
+  });
+}
+
 TEST(ManyWorkersTest, AWorkerWithFewerBatchesIsAnErrorOfTheEpoch) {
   const SimulatedGroup group(2);
   group.RunRanks([](const std::shared_ptr<Communicator>& rank) {
@@ -206,7 +235,7 @@ TEST(ManyWorkersTest, AWorkerWithFewerBatchesIsAnErrorOfTheEpoch) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0 waits for the sum of key"),
-                                      HasSubstr("rank 1 is at Barrier")));
+                                      HasSubstr("rank 1 is at SumOverWorkers of 2 numbers")));
     }
   });
 }

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TRAIN_METRIC_H_
 #define TESSERA_TRAIN_METRIC_H_
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -105,6 +106,12 @@ class EvalMetric : public Stateful {
   /// null.
   void UpdateBoth(std::span<const NDArray> labels, std::span<const NDArray> predictions,
                   index_t valid_rows, const EvalMetric* other);
+
+  /// Waits for the updates, and merges those of many workers in the order of their ranks. `sum`
+  /// replaces numbers by their sums over the workers. Requires: every worker calls it for a metric
+  /// with the same parts, and no other thread uses the metric.
+  void SumTotals(int rank, int num_workers,
+                 const std::function<void(std::span<double> numbers)>& sum);
 
   std::shared_ptr<State> state_;
 };

@@ -167,11 +167,11 @@ class Module {
   /// Trains for options.num_epoch epochs. Calls Bind, InitParams and InitOptimizer first unless
   /// they have been called. Waits for the computations only at the end of each epoch and to save.
   /// While a StopSignals lives, a signal ends it after the step that runs. Many workers need equal
-  /// numbers of batches, also where they stop, and a CheckpointFolder each. Throws
-  /// Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and for a checkpoint
-  /// of another network; Error(kFailedPrecondition) if there are checkpoints and not
-  /// options.resume; and what these functions, the iterators, the callbacks, the computations and
-  /// CheckpointFolder throw.
+  /// numbers of batches, also where they stop, and a CheckpointFolder each; an epoch's metrics are
+  /// those of all of them. Throws Error(kInvalidArgument) unless options.num_epoch >
+  /// options.begin_epoch, and for a checkpoint of another network; Error(kFailedPrecondition) if
+  /// there are checkpoints and not options.resume; and what these functions, the iterators, the
+  /// callbacks, the computations and CheckpointFolder throw.
   FitResult Fit(DataIter* train_data, const FitOptions& options);
   /// Lets Fit return after the callbacks of the current epoch, or after the current batch if a
   /// batch's callback calls it. Fit with options.resume then does not continue the training.
@@ -249,6 +249,7 @@ class Module {
   void AverageAuxStates();
   void SpreadParams();
   void TakeParamsOfRankZero(KVStore& store);
+  void SumOverWorkers(EvalMetric* metric);
   void RequireBound(const char* operation) const;
   void RequireParams(const char* operation) const;
   void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,

@@ -7,7 +7,7 @@
 //   mpirun -n 2 --bind-to none bazel-bin/examples/digits/digits --kvstore=dist_sync
 //
 // Of several processes each has a part of the data, and a folder in that of --training. The first
-// one prints the results, those of its part, and saves.
+// one prints the results, and saves.
 //
 // Whatever is wrong with arguments or files ends in one line on stderr and exit code 2.
 //
@@ -181,22 +181,21 @@ FitResult Train(const Options& options, Dataset* dataset, Module* module,
     std::printf("continued from update %lld\n", static_cast<long long>(*latest));
   }
   Progress progress(options.epochs);
-  const FitResult result = module->Fit(
-      dataset->train.get(),
-      {.num_epoch = options.epochs,
-       .begin_epoch = options.resume,
-       .metric = CompositeMetric({Accuracy(), CrossEntropy()}),
-       .optimizer = std::make_shared<Sgd>(sgd),
-       .initializer = std::make_shared<Xavier>(
-           XavierOptions{.rnd_type = XavierOptions::Distribution::kGaussian,
-                         .factor_type = XavierOptions::Factor::kIn,
-                         .magnitude = 2}),
-       .seed = options.seed,
-       .kvstore = store,
-       .batch_end = {std::ref(progress)},
-       .epoch_end = {std::ref(progress)},
-       .checkpoints = folder,
-       .resume = folder != nullptr});
+  const FitResult result =
+      module->Fit(dataset->train.get(), {.num_epoch = options.epochs,
+                                         .begin_epoch = options.resume,
+                                         .metric = CompositeMetric({Accuracy(), CrossEntropy()}),
+                                         .optimizer = std::make_shared<Sgd>(sgd),
+                                         .initializer = std::make_shared<Xavier>(XavierOptions{
+                                             .rnd_type = XavierOptions::Distribution::kGaussian,
+                                             .factor_type = XavierOptions::Factor::kIn,
+                                             .magnitude = 2}),
+                                         .seed = options.seed,
+                                         .kvstore = store,
+                                         .batch_end = {std::ref(progress)},
+                                         .epoch_end = {std::ref(progress)},
+                                         .checkpoints = folder,
+                                         .resume = folder != nullptr});
   *images_per_second = progress.best_images_per_second();
   return result;
 }
@@ -246,9 +245,8 @@ void Run(const Options& options) {
   }
   std::optional<CheckpointFolder> folder;
   if (!options.training.empty()) {
-    folder.emplace(part.count == 1
-                       ? options.training
-                       : options.training + "/worker-" + std::to_string(part.index));
+    folder.emplace(part.count == 1 ? options.training
+                                   : options.training + "/worker-" + std::to_string(part.index));
   }
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);

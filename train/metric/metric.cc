@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -147,6 +148,34 @@ void EvalMetric::Reset() {
         for (std::vector<double>& total : state->totals) total.clear();
       },
       Device::Cpu(), {}, {state_->var}, {.name = "EvalMetric::Reset"});
+}
+
+void EvalMetric::SumTotals(int rank, int num_workers,
+                           const std::function<void(std::span<double> numbers)>& sum) {
+  Engine::Get()->WaitForVar(state_->var);
+  const size_t parts = state_->totals.size();
+  // Each worker puts its values between zeros. The sums are then the values of all workers.
+  std::vector<double> sizes(static_cast<size_t>(num_workers) * parts);
+  const size_t own = static_cast<size_t>(rank) * parts;
+  for (size_t part = 0; part < parts; ++part) {
+    sizes[own + part] = static_cast<double>(state_->totals[part].size());
+  }
+  sum(sizes);
+  std::vector<size_t> begins = {0};
+  for (const double size : sizes) begins.push_back(begins.back() + static_cast<size_t>(size));
+  if (begins.back() == 0) return;
+  std::vector<double> numbers(begins.back());
+  for (size_t part = 0; part < parts; ++part) {
+    std::copy(state_->totals[part].begin(), state_->totals[part].end(),
+              numbers.data() + begins[own + part]);
+    state_->totals[part].clear();
+  }
+  sum(numbers);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (begins[i] == begins[i + 1]) continue;
+    const std::vector<double> worker(numbers.data() + begins[i], numbers.data() + begins[i + 1]);
+    state_->definitions[i % parts]->Merge(worker, &state_->totals[i % parts]);
+  }
 }
 
 std::vector<NamedValue> EvalMetric::Get() const {
