@@ -160,6 +160,7 @@ int MXKVStoreIsServerNode(int* ret);
 int MXKVStoreIsSchedulerNode(int* ret);
 int MXKVStoreBarrier(KVStoreHandle handle);
 int MXKVStoreSetBarrierBeforeExit(KVStoreHandle handle, int barrier_before_exit);
+int MXTesseraKVStoreFail(KVStoreHandle handle, const char* cause);
 
 /* Data iterators. */
 int MXListDataIters(uint32_t* out_size, DataIterCreator** out_array);

@@ -268,6 +268,7 @@ const Function kFunctions[] = {
     FUNCTION(kStore, MXKVStoreGetGroupSize),
     FUNCTION(kStore, MXKVStoreBarrier),
     FUNCTION(kStore, MXKVStoreSetBarrierBeforeExit),
+    FUNCTION(kStore, MXTesseraKVStoreFail),
     FUNCTION(kIteratorKind, MXDataIterGetIterInfo),
     FUNCTION(kIteratorKind, MXDataIterCreateIter),
     FUNCTION(kIterator, MXDataIterFree),
