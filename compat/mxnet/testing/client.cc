@@ -4,8 +4,7 @@
 #include <iterator>
 
 #include "gtest/gtest.h"
-#include "tessera/compat/mxnet/testing/c_api.h"
-#include "tessera/compat/mxnet/testing/c_symbol_api.h"
+#include "mxnet/c_api.h"
 
 namespace tessera::mxnet {
 namespace {

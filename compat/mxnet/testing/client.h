@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/compat/mxnet/testing/c_types.h"
+#include "mxnet/c_types.h"
 
 // The client of a C API in a few lines of C++: what fails throws.
 namespace tessera::mxnet {

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/compat/mxnet/testing/c_api.h"
-#include "tessera/compat/mxnet/testing/c_predict_api.h"
-#include "tessera/compat/mxnet/testing/c_symbol_api.h"
+#include "mxnet/c_api.h"
+#include "mxnet/c_predict_api.h"
 #include "tessera/compat/mxnet/testing/client.h"
 
 namespace tessera::mxnet {

@@ -5,8 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tessera/compat/mxnet/testing/c_api.h"
-#include "tessera/compat/mxnet/testing/c_symbol_api.h"
+#include "mxnet/c_api.h"
 #include "tessera/compat/mxnet/testing/client.h"
 
 namespace tessera::mxnet {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tessera/compat/mxnet/testing/c_api.h"
-#include "tessera/compat/mxnet/testing/c_predict_api.h"
+#include "mxnet/c_api.h"
+#include "mxnet/c_predict_api.h"
 
 /* Declares a pointer to a function of the library, and finds it. */
 #define FIND(function) __typeof__(&(function)) const function##_ = find(library, #function)

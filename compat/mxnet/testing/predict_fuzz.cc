@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/compat/mxnet/testing/c_predict_api.h"
+#include "mxnet/c_predict_api.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/compat/mxnet/testing/c_api.h"
-#include "tessera/compat/mxnet/testing/c_predict_api.h"
+#include "mxnet/c_api.h"
+#include "mxnet/c_predict_api.h"
 #include "tessera/compat/mxnet/testing/client.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

@@ -1,9 +1,9 @@
-#ifndef TESSERA_COMPAT_MXNET_TESTING_C_PREDICT_API_H_
-#define TESSERA_COMPAT_MXNET_TESTING_C_PREDICT_API_H_
+#ifndef MXNET_C_PREDICT_API_H_
+#define MXNET_C_PREDICT_API_H_
 
 /* MXNet's c_predict_api whole. */
 
-#include "tessera/compat/mxnet/testing/c_types.h"
+#include "mxnet/c_types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,4 +53,4 @@ int MXNDListFree(NDListHandle handle);
 }
 #endif
 
-#endif /* TESSERA_COMPAT_MXNET_TESTING_C_PREDICT_API_H_ */
+#endif /* MXNET_C_PREDICT_API_H_ */

@@ -1,9 +1,9 @@
-#ifndef TESSERA_COMPAT_MXNET_TESTING_C_SYMBOL_API_H_
-#define TESSERA_COMPAT_MXNET_TESTING_C_SYMBOL_API_H_
+#ifndef MXNET_C_SYMBOL_API_H_
+#define MXNET_C_SYMBOL_API_H_
 
 /* The functions of MXNet's C API that the library has: symbols and what runs them. */
 
-#include "tessera/compat/mxnet/testing/c_types.h"
+#include "mxnet/c_types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,6 @@ int MXSymbolCreateFromJSON(const char* json, SymbolHandle* out);
 int MXSymbolSaveToFile(SymbolHandle symbol, const char* fname);
 int MXSymbolSaveToJSON(SymbolHandle symbol, const char** out_json);
 int MXSymbolFree(SymbolHandle symbol);
-int NNSymbolFree(SymbolHandle symbol);
 int MXSymbolCopy(SymbolHandle symbol, SymbolHandle* out);
 int MXShallowCopySymbol(SymbolHandle src, SymbolHandle* out);
 int MXSymbolPrint(SymbolHandle symbol, const char** out_str);
@@ -32,8 +31,6 @@ int MXSymbolListArguments(SymbolHandle symbol, uint32_t* out_size, const char***
 int MXSymbolListOutputs(SymbolHandle symbol, uint32_t* out_size, const char*** out_str_array);
 int MXSymbolListAuxiliaryStates(SymbolHandle symbol, uint32_t* out_size,
                                 const char*** out_str_array);
-int NNSymbolListInputNames(SymbolHandle symbol, int option, uint32_t* out_size,
-                           const char*** out_str_array);
 int MXSymbolGetNumOutputs(SymbolHandle symbol, uint32_t* output_count);
 int MXSymbolGetInternals(SymbolHandle symbol, SymbolHandle* out);
 int MXSymbolGetChildren(SymbolHandle symbol, SymbolHandle* out);
@@ -44,6 +41,8 @@ int MXSymbolCompose(SymbolHandle sym, const char* name, uint32_t num_args, const
                     SymbolHandle* args);
 int MXSymbolGrad(SymbolHandle sym, uint32_t num_wrt, const char** wrt, SymbolHandle* out);
 int MXSymbolRemoveAmpCast(SymbolHandle sym_handle, SymbolHandle* ret_sym_handle);
+int MXGenBackendSubgraph(SymbolHandle sym_handle, const char* backend,
+                         SymbolHandle* ret_sym_handle);
 int MXGenAtomicSymbolFromSymbol(SymbolHandle sym_handle, SymbolHandle* ret_sym_handle);
 
 /* Inference of shapes and types. */
@@ -167,31 +166,8 @@ int MXInvokeCachedOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* input
 int MXInvokeCachedOpEx(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs,
                        int* num_outputs, NDArrayHandle** outputs, const int** out_stypes);
 
-/* NNVM's names. */
-const char* NNGetLastError(void);
-void NNAPISetLastError(const char* msg);
-int NNListUniqueOps(uint32_t* out_size, const char*** out_array);
-int NNSymbolCreateVariable(const char* name, SymbolHandle* out);
-int NNSymbolCreateGroup(uint32_t num_symbols, SymbolHandle* symbols, SymbolHandle* out);
-int NNSymbolCreateAtomicSymbol(void* op, uint32_t num_param, const char** keys, const char** vals,
-                               SymbolHandle* out);
-int NNSymbolCompose(SymbolHandle sym, const char* name, uint32_t num_args, const char** keys,
-                    SymbolHandle* args);
-int NNSymbolCopy(SymbolHandle symbol, SymbolHandle* out);
-int NNSymbolPrint(SymbolHandle symbol, const char** out_str);
-int NNSymbolGetAttr(SymbolHandle symbol, const char* key, const char** out, int* success);
-int NNSymbolSetAttrs(SymbolHandle symbol, uint32_t num_param, const char** keys,
-                     const char** values);
-int NNSymbolListAttrs(SymbolHandle symbol, int recursive_option, uint32_t* out_size,
-                      const char*** out);
-int NNSymbolListOutputNames(SymbolHandle symbol, uint32_t* out_size, const char*** out_str_array);
-int NNSymbolGetNumOutputs(SymbolHandle symbol, uint32_t* output_count);
-int NNSymbolGetInternals(SymbolHandle symbol, SymbolHandle* out);
-int NNSymbolGetChildren(SymbolHandle symbol, SymbolHandle* out);
-int NNSymbolGetOutput(SymbolHandle symbol, uint32_t index, SymbolHandle* out);
-
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* TESSERA_COMPAT_MXNET_TESTING_C_SYMBOL_API_H_ */
+#endif /* MXNET_C_SYMBOL_API_H_ */

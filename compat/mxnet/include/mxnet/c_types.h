@@ -1,5 +1,5 @@
-#ifndef TESSERA_COMPAT_MXNET_TESTING_C_TYPES_H_
-#define TESSERA_COMPAT_MXNET_TESTING_C_TYPES_H_
+#ifndef MXNET_C_TYPES_H_
+#define MXNET_C_TYPES_H_
 
 /* The types of MXNet's C API, for programs in C and C++. */
 
@@ -7,6 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Numbers, and the mark of exported functions. */
+typedef uint32_t mx_uint;
+typedef float mx_float;
+typedef uint32_t nn_uint;
+#ifndef MXNET_DLL
+#define MXNET_DLL
+#endif
+#ifndef NNVM_DLL
+#define NNVM_DLL
+#endif
+
+/* Objects of the library. */
+typedef void* OpHandle;
 typedef void* NDArrayHandle;
 typedef const void* FunctionHandle;
 typedef void* AtomicSymbolCreator;
@@ -35,8 +48,13 @@ struct MXCallbackList {
 
 /* Functions that receive arrays, whose handles they free. */
 typedef void (*MonitorCallback)(const char* name, NDArrayHandle array, void* data);
+typedef MonitorCallback ExecutorMonitorCallback;
 typedef void (*UpdaterCallback)(int key, NDArrayHandle received, NDArrayHandle stored, void* data);
 typedef void (*TextUpdaterCallback)(const char* key, NDArrayHandle received, NDArrayHandle stored,
                                     void* data);
+typedef void(MXKVStoreUpdater)(int key, NDArrayHandle recv, NDArrayHandle local, void* handle);
+typedef void(MXKVStoreStrUpdater)(const char* key, NDArrayHandle recv, NDArrayHandle local,
+                                  void* handle);
+typedef void(MXKVStoreServerController)(int head, const char* body, void* controller_handle);
 
-#endif /* TESSERA_COMPAT_MXNET_TESTING_C_TYPES_H_ */
+#endif /* MXNET_C_TYPES_H_ */

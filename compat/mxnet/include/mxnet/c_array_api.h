@@ -1,9 +1,9 @@
-#ifndef TESSERA_COMPAT_MXNET_TESTING_C_API_H_
-#define TESSERA_COMPAT_MXNET_TESTING_C_API_H_
+#ifndef MXNET_C_ARRAY_API_H_
+#define MXNET_C_ARRAY_API_H_
 
 /* The functions of MXNet's C API that the library has: arrays, gradients, stores, iterators. */
 
-#include "tessera/compat/mxnet/testing/c_types.h"
+#include "mxnet/c_types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -82,8 +82,6 @@ int MXNDArrayCallDLPackDeleter(DLManagedTensorHandle dlpack);
 
 /* The list of operators, and imperative calls. */
 int MXListAllOpNames(uint32_t* out_size, const char*** out_array);
-int NNListAllOpNames(uint32_t* out_size, const char*** out_array);
-int NNGetOpHandle(const char* op_name, void** op_out);
 int MXSymbolListAtomicSymbolCreators(uint32_t* out_size, AtomicSymbolCreator** out_array);
 int MXSymbolGetAtomicSymbolName(AtomicSymbolCreator creator, const char** name);
 int MXSymbolGetAtomicSymbolInfo(AtomicSymbolCreator creator, const char** name,
@@ -91,9 +89,6 @@ int MXSymbolGetAtomicSymbolInfo(AtomicSymbolCreator creator, const char** name,
                                 const char*** arg_names, const char*** arg_type_infos,
                                 const char*** arg_descriptions, const char** key_var_num_args,
                                 const char** return_type);
-int NNGetOpInfo(void* op, const char** real_name, const char** description, uint32_t* num_doc_args,
-                const char*** arg_names, const char*** arg_type_infos,
-                const char*** arg_descriptions, const char** return_type);
 int MXImperativeInvoke(AtomicSymbolCreator creator, int num_inputs, NDArrayHandle* inputs,
                        int* num_outputs, NDArrayHandle** outputs, int num_params,
                        const char** param_keys, const char** param_vals);
@@ -158,6 +153,9 @@ int MXKVStoreGetGroupSize(KVStoreHandle handle, int* ret);
 int MXKVStoreIsWorkerNode(int* ret);
 int MXKVStoreIsServerNode(int* ret);
 int MXKVStoreIsSchedulerNode(int* ret);
+int MXKVStoreRunServer(KVStoreHandle handle, MXKVStoreServerController controller,
+                       void* controller_handle);
+int MXKVStoreSendCommmandToServers(KVStoreHandle handle, int cmd_id, const char* cmd_body);
 int MXKVStoreBarrier(KVStoreHandle handle);
 int MXKVStoreSetBarrierBeforeExit(KVStoreHandle handle, int barrier_before_exit);
 int MXTesseraKVStoreFail(KVStoreHandle handle, const char* cause);
@@ -181,4 +179,4 @@ int MXDataIterGetIndex(DataIterHandle handle, uint64_t** out_index, uint64_t* ou
 }
 #endif
 
-#endif /* TESSERA_COMPAT_MXNET_TESTING_C_API_H_ */
+#endif /* MXNET_C_ARRAY_API_H_ */
