@@ -16,6 +16,8 @@ template <typename Device, typename DType = default_real_t>
 class Random {
  public:
   explicit Random(int seed) : random_(static_cast<uint64_t>(seed)) {}
+  /// Constructs a generator that draws from a sequence of Tessera's.
+  Random(tessera::PhiloxState* state, Stream<Device>* stream) : random_(state, stream) {}
 
   void Seed(int seed) { random_.Seed(static_cast<uint64_t>(seed)); }
   unsigned GetSeed() const { return static_cast<unsigned>(random_.GetSeed()); }

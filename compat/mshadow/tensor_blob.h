@@ -24,6 +24,10 @@ struct TShape : tessera::TShape {
   explicit TShape(index_t ndim) : tessera::TShape(tessera::TShape::OfRank(static_cast<int>(ndim))) {
     for (int i = 0; i < this->ndim(); ++i) (*this)[i] = 1;
   }
+  /// Constructs a shape of `ndim` equal extents.
+  TShape(int ndim, index_t extent) : TShape(static_cast<index_t>(ndim)) {
+    for (int i = 0; i < ndim; ++i) (*this)[i] = extent;
+  }
   TShape(std::initializer_list<index_t> extents) : tessera::TShape(extents) {}
   TShape(const index_t* begin, const index_t* end)
       : tessera::TShape(std::span<const index_t>(begin, end)) {}
