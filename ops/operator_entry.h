@@ -45,6 +45,7 @@ struct OperatorEntry {
   std::string place;                 ///< file and line of the registration
   std::vector<std::string> aliases;  ///< other names that find it
   std::string description;           ///< one sentence of documentation
+  std::string key_var_num_args;      ///< the parameter that counts the inputs, if there is one
   std::function<std::unique_ptr<OperatorProperty>()> create_property;  ///< before Init
   std::function<std::vector<ParameterInfo>()> describe_parameters;     ///< for documentation
   /// The implementations in the order of the choice. A library may add one while calls are

@@ -78,8 +78,11 @@ std::string NameFrom(std::string_view hint, std::string_view name) {
 ParameterMap WithInputCount(std::string_view op, size_t num_inputs, const ParameterMap& given) {
   ParameterMap parameters = given;
   const MxnetOperator* const known = FindMxnetOperator(op);
-  if (known == nullptr || known->key_var_num_args.empty()) return parameters;
-  parameters.emplace(known->key_var_num_args, std::to_string(num_inputs));
+  const OperatorEntry* const entry = known == nullptr ? OperatorRegistry::Get().Find(op) : nullptr;
+  const std::string_view key = known != nullptr   ? known->key_var_num_args
+                               : entry != nullptr ? std::string_view(entry->key_var_num_args)
+                                                  : std::string_view();
+  if (!key.empty()) parameters.emplace(key, std::to_string(num_inputs));
   return parameters;
 }
 

@@ -43,6 +43,7 @@ ApiOperator Describe(const std::string& name) {
     }
     return op;
   }
+  op.key_var_num_args = entry->key_var_num_args;
   try {
     const auto property = OperatorRegistry::Get().Create(name, {});
     for (const std::string& argument : property->ListArguments()) {
