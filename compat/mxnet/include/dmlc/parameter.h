@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <locale>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -66,6 +67,7 @@ struct FieldText {
   static constexpr std::string_view kType = "value";
   static T Parse(std::string_view text) {
     std::istringstream stream{std::string(text)};
+    stream.imbue(std::locale::classic());
     T value{};
     if (!(stream >> value) || !(stream >> std::ws).eof()) {
       throw tessera::InvalidArgument("\"", text, "\" is not a value of the parameter's type");
@@ -74,20 +76,15 @@ struct FieldText {
   }
   static std::string Print(const T& value) {
     std::ostringstream stream;
+    stream.imbue(std::locale::classic());
     stream << value;
     return stream.str();
   }
 };
 
+/// Satisfied if Tessera's operators have parameters of the type, too.
 template <typename T>
-inline constexpr bool kIsOptional = false;
-template <typename T>
-inline constexpr bool kIsOptional<optional<T>> = true;
-
-/// Satisfied if Tessera's operators have parameters of the type, too. Its own optionals do not
-/// count, because they claim to convert any type.
-template <typename T>
-concept IsOperatorsParameter = !kIsOptional<T> && requires {
+concept IsOperatorsParameter = requires {
   tessera::ops_internal::ParameterText<T>::kType;
 };
 template <IsOperatorsParameter T>

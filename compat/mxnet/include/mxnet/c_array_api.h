@@ -88,7 +88,7 @@ int MXSymbolGetAtomicSymbolInfo(AtomicSymbolCreator creator, const char** name,
                                 const char** description, uint32_t* num_args,
                                 const char*** arg_names, const char*** arg_type_infos,
                                 const char*** arg_descriptions, const char** key_var_num_args,
-                                const char** return_type);
+                                const char** return_type MXNET_DEFAULT(NULL));
 int MXImperativeInvoke(AtomicSymbolCreator creator, int num_inputs, NDArrayHandle* inputs,
                        int* num_outputs, NDArrayHandle** outputs, int num_params,
                        const char** param_keys, const char** param_vals);

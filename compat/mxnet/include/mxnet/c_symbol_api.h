@@ -159,7 +159,7 @@ int MXCreateCachedOp(SymbolHandle handle, CachedOpHandle* out);
 int MXCreateCachedOpEx(SymbolHandle handle, int num_flags, const char** keys, const char** vals,
                        CachedOpHandle* out);
 int MXCreateCachedOpEX(SymbolHandle handle, int num_flags, const char** keys, const char** vals,
-                       CachedOpHandle* out, bool thread_safe);
+                       CachedOpHandle* out, bool thread_safe MXNET_DEFAULT(false));
 int MXFreeCachedOp(CachedOpHandle handle);
 int MXInvokeCachedOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
                      NDArrayHandle** outputs);

@@ -18,6 +18,13 @@ typedef uint32_t nn_uint;
 #define NNVM_DLL
 #endif
 
+/* The value of an argument that a program in C++ leaves out. */
+#ifdef __cplusplus
+#define MXNET_DEFAULT(value) = value
+#else
+#define MXNET_DEFAULT(value)
+#endif
+
 /* Objects of the library. */
 typedef void* OpHandle;
 typedef void* NDArrayHandle;

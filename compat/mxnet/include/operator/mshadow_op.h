@@ -96,14 +96,6 @@ TESSERA_MSHADOW_OP_OF_TWO(rdiv, b / a);
 TESSERA_MSHADOW_OP_OF_TWO(rpower, power::Map(b, a));
 /// Returns a, or the nearer one of -b and b if a is outside of them.
 TESSERA_MSHADOW_OP_OF_TWO(clip, a > b ? b : a < DType(-b) ? DType(-b) : a);
-/// Returns Huber's loss with the slope 1, which is a parabola where |a| < 1 / b^2.
-TESSERA_MSHADOW_OP_OF_TWO(smooth_l1_loss,
-                          a > DType(1) / DType(b * b)    ? DType(a - DType(0.5f) / DType(b * b))
-                          : a < DType(-1) / DType(b * b) ? DType(-a - DType(0.5f) / DType(b * b))
-                                                         : DType(DType(0.5f) * a * a * b * b));
-TESSERA_MSHADOW_OP_OF_TWO(smooth_l1_gradient, a > DType(1) / DType(b * b)    ? DType(1)
-                                              : a < DType(-1) / DType(b * b) ? DType(-1)
-                                                                             : DType(b * b * a));
 
 /// The derivatives as functions of the input.
 TESSERA_MSHADOW_OP(identity_grad, (static_cast<void>(a), 1));
