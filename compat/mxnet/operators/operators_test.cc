@@ -268,6 +268,12 @@ TEST(OperatorsTest, DrawFromTheDevicesSequence) {
   EXPECT_NE(first, second);
   seed();
   EXPECT_EQ(draw(), first);
+  const Symbol net = Symbol::FromJson(
+      Symbol::Apply("style_uniform", std::vector<Symbol>(), {{"size", "5"}}, "uniform").ToJson());
+  const auto executor = SimpleBind(net, Device::Cpu(), {.grad_req = kNullOp});
+  executor->Forward(false);
+  EXPECT_EQ(executor->outputs()[0].shape(), TShape{5});
+  EXPECT_NE(executor->outputs()[0].ToVector(), first);
   EXPECT_EQ(OperatorRegistry::Get().Create("style_uniform", {})->purity(), Purity::kRandom);
   EXPECT_FALSE(OperatorRegistry::Get().Create("style_uniform", {})->HasGradient());
 }

@@ -215,6 +215,11 @@ SimpleOpRegEntry& SimpleOpRegEntry::set_enable_scalar(bool enable, SimpleOpScala
 
 SimpleOpRegEntry& SimpleOpRegEntry::set_enable_kwargs(bool enable) {
   enable_kwargs_ = enable;
+  // Saved graphs give parameters only to operators that document some.
+  if (enable) {
+    registration_->add_arguments(
+        {{"**kwargs", "any", "any, optional, default=", "any parameters, as text"}});
+  }
   return *this;
 }
 
