@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <locale>
@@ -311,6 +312,15 @@ const Fields& FieldsOf() {
 }
 
 }  // namespace parameter
+
+/// Returns the value of an environment variable, or the default if the variable is unset or empty.
+/// Throws Error(kInvalidArgument) that quotes a text that does not parse.
+template <typename T>
+T GetEnv(const char* name, T default_value) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return default_value;
+  return parameter::FieldText<T>::Parse(text);
+}
 
 /// The base of a struct of parameters, `struct P : public dmlc::Parameter<P>`, which declares its
 /// fields with DMLC_DECLARE_PARAMETER.
