@@ -9,6 +9,9 @@
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/windows/depthwise_loops.h"
+#include "tessera/ops/windows/image_product.h"
+#include "tessera/ops/windows/unpacked_windows.h"
+#include "tessera/ops/windows/workspace_slots.h"
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/linalg/gemm.h"
 #include "tessera/tensor/nn/patch_planes.h"
@@ -20,7 +23,6 @@ using base_internal::At;
 using tensor_internal::Gemm;
 using tensor_internal::kColumnsInOrder;
 using tensor_internal::PlaneWindow;
-using PackedWeights = tensor_internal::PackedOperand<float>;
 
 /// The bytes of unpacked windows that a tile aims at, which a core's cache holds, and those that it
 /// never exceeds.
@@ -30,24 +32,8 @@ constexpr index_t kMaxTileBytes = index_t{32} << 20;
 /// The fewest positions or rows of a tile, if there are as many: a product of fewer is slow.
 constexpr index_t kMinTile = 64;
 
-/// Images of fewer positions share a product of about that many columns, whose results take no more
-/// than that many elements.
-constexpr index_t kFewPositions = 128;
-constexpr index_t kSharedColumns = 256;
-constexpr index_t kSharedResults = index_t{1} << 17;
-
 /// Bytes of all tasks' sums of weight gradients, above which there are fewer tasks.
 constexpr index_t kMaxSumBytes = index_t{256} << 20;
-
-constexpr index_t RoundUp(index_t n, index_t unit) { return (n + unit - 1) / unit * unit; }
-
-/// Positions of a result: whole lines (rows of the last axis), or a part of one line.
-struct Tile {
-  index_t line_begin = 0, line_end = 0;
-  index_t x_begin = 0, x_end = 0;
-
-  index_t size() const { return (line_end - line_begin) * (x_end - x_begin); }
-};
 
 /// The division of all positions into tiles of about one size.
 struct Tiling {
@@ -60,13 +46,13 @@ struct Tiling {
       tile_width_ = width_;
     } else {
       lines_per_tile_ = 1;
-      tile_width_ = RoundUp(Even(width_, preferred), 16);
+      tile_width_ = (Even(width_, preferred) + 15) / 16 * 16;
       parts_ = (width_ + tile_width_ - 1) / tile_width_;
     }
     count = (lines_ + lines_per_tile_ - 1) / lines_per_tile_ * parts_;
   }
 
-  Tile operator[](index_t i) const {
+  PositionTile operator[](index_t i) const {
     const index_t line = i / parts_ * lines_per_tile_, x = i % parts_ * tile_width_;
     return {line, std::min(lines_, line + lines_per_tile_), x, std::min(width_, x + tile_width_)};
   }
@@ -84,59 +70,6 @@ struct Tiling {
   index_t lines_, width_, lines_per_tile_, parts_, tile_width_;
 };
 
-/// Arrays of A in one workspace, each beginning at a cache line.
-template <typename A>
-class Arrays {
- public:
-  index_t Reserve(index_t size) {
-    const index_t offset = size_;
-    size_ += RoundUp(size, 64);
-    return offset;
-  }
-  /// Takes the memory and returns true, or only tells how much it must be and returns false.
-  bool Allocate(ConvolutionMemory* memory) {
-    const index_t size_bytes = size_ * static_cast<index_t>(sizeof(A));
-    if (memory->measures) {
-      memory->size_bytes = std::max(memory->size_bytes, size_bytes);
-      return false;
-    }
-    base_ = static_cast<A*>(memory->data);
-    return true;
-  }
-  A* At(index_t offset) const { return base_ + offset; }
-
- private:
-  index_t size_ = 0;
-  A* base_ = nullptr;
-};
-
-/// Distributes independent tasks over slots, each with scratch memory of its own, so that as many
-/// run in parallel as is worth it.
-struct Slots {
-  /// `work` is the number of multiplications in a task, `width` the number of threads.
-  Slots(index_t tasks_in_all, index_t work, index_t width) : tasks(tasks_in_all) {
-    const index_t grain = StepsPerTask(work / 8);
-    count = width == 1 ? 1 : std::clamp<index_t>(tasks / grain, 1, 4 * width);
-  }
-  /// Leaves so few slots that their scratch memory stays within 512 MiB, if one slot's does.
-  void Limit(index_t bytes_of_a_slot) {
-    constexpr index_t kBytes = index_t{512} << 20;
-    count = std::clamp<index_t>(kBytes / std::max<index_t>(1, bytes_of_a_slot), 1, count);
-  }
-  /// Calls body(slot, task) for each task.
-  template <typename Body>
-  void Run(const Body& body) const {
-    ParallelFor(count, 1, [&](index_t begin, index_t end) {
-      for (index_t slot = begin; slot < end; ++slot) {
-        for (index_t t = slot * tasks / count; t < (slot + 1) * tasks / count; ++t) body(slot, t);
-      }
-    });
-  }
-
-  index_t tasks;
-  index_t count;
-};
-
 template <typename A>
 void AddTo(index_t n, A value, A* out) {
   ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { out[i] += value; });
@@ -151,6 +84,8 @@ class Products {
         dtype_(dtype),
         direct_(dtype == kDTypeOf<A>),
         memory_(memory),
+        windows_(g_),
+        image_product_(g_),
         image_size_(Volume(g_.image)),
         positions_(Volume(g_.positions)),
         taps_(Volume(g_.kernel)),
@@ -169,8 +104,6 @@ class Products {
                  .pad_x = g_.pad[2]};
       moves_planes_ = tensor_internal::MovesPlanes(planes_);
     }
-    lines_alike_ = g_.image[0] == 1 && g_.kernel[0] == 1 && g_.pad[0] == 0 &&
-                   Volume(g_.stride) == 1 && g_.positions[2] == g_.image[2];
     // Lines of fewer elements than a few packets are better moved with their whole plane.
     one_channel_ = g_.groups > 1 && g_.channels == 1 && g_.filters <= 4 &&
                    !(moves_planes_ && g_.image[2] < 32);
@@ -182,7 +115,8 @@ class Products {
     if (!std::is_same_v<A, float> || !direct_ || one_channel_ || is_empty) return 0;
     const Tiling tiling = PositionTiling();
     if (PacksFromImages(tiling, RowsOfBlock(tiling.LargestSize()))) {
-      return tensor_internal::LeftPacking(g_.filters, SharedImages() * positions_, rows_);
+      return tensor_internal::LeftPacking(g_.filters, image_product_.SharedImages() * positions_,
+                                          rows_);
     }
     return pointwise_ ? tensor_internal::LeftPacking(g_.filters, positions_, rows_) : 0;
   }
@@ -197,19 +131,19 @@ class Products {
     const index_t block = RowsOfBlock(tiling.LargestSize());
     if constexpr (std::is_same_v<A, float>) {
       if (PacksFromImages(tiling, block)) {
-        return CorrelateFromImages(static_cast<const A*>(image), static_cast<const A*>(weight),
-                                   static_cast<const A*>(bias), add, static_cast<A*>(result),
-                                   packed);
+        return image_product_.Correlate(static_cast<const A*>(image), static_cast<const A*>(weight),
+                                        static_cast<const A*>(bias), add, static_cast<A*>(result),
+                                        packed, memory_);
       }
     }
     // 16-bit images are converted once for all their tiles.
     const index_t parts = direct_ ? tiling.count : 1;
     const index_t tasks = g_.batch * g_.groups * parts;
     Slots slots(tasks, g_.filters * rows_ * positions_ / parts, memory_->threads);
-    Arrays<A> arrays;
+    WorkspaceArrays<A> arrays;
     const index_t weights_at = ReserveConverted(g_.groups * g_.filters * rows_, &arrays);
     const index_t slot_size = arrays.Reserve(0);
-    Arrays<A> slot;
+    WorkspaceArrays<A> slot;
     const index_t columns_at = slot.Reserve(pointwise_ ? 0 : block * tiling.LargestSize());
     const index_t image_at = ReserveConverted(g_.channels * image_size_, &slot);
     const index_t tile_at = ReserveConverted(g_.filters * tiling.LargestSize(), &slot);
@@ -228,8 +162,8 @@ class Products {
                                              g_.channels * image_size_, space + image_at);
       const index_t out_at = n_g * g_.filters * positions_;
       for (index_t t = first; t < first + tiling.count / parts; ++t) {
-        const Tile tile = tiling[t];
-        const index_t size = tile.size(), begin = Begin(tile);
+        const PositionTile tile = tiling[t];
+        const index_t size = tile.size(), begin = windows_.Begin(tile);
         A* const out = direct_ ? static_cast<A*>(result) + out_at + begin : space + tile_at;
         const index_t out_stride = direct_ ? positions_ : size;
         index_t row = 0;
@@ -259,7 +193,7 @@ class Products {
             if (packed.data == nullptr) {
               Gemm(product);
             } else {
-              GemmPackedLeft(product, OfGroup(packed, group));
+              GemmPackedLeft(product, OfGroup(packed, g_, group));
             }
           } else {
             Gemm(product);
@@ -292,10 +226,10 @@ class Products {
     const Tiling tiling(g_.positions,
                         std::max(kMinTile, 4 * kPreferredTileBytes / kSize / (block * taps_)));
     const index_t unpacked_rows = std::min(block * taps_, RowsOfBlock(tiling.LargestSize()));
-    Arrays<A> arrays;
+    WorkspaceArrays<A> arrays;
     const index_t weights_at = ReserveConverted(g_.groups * g_.filters * rows_, &arrays);
     const index_t slots_at = arrays.Reserve(0);
-    Arrays<A> slot;
+    WorkspaceArrays<A> slot;
     const index_t columns_at =
         slot.Reserve(pointwise_ || one_channel_ ? 0 : unpacked_rows * tiling.LargestSize());
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
@@ -349,10 +283,10 @@ class Products {
                  std::max<index_t>(1, kMaxSumBytes / kSize / std::max<index_t>(1, weights)));
     const Tiling tiling = PositionTiling();
     const index_t block = RowsOfBlock(tiling.LargestSize());
-    Arrays<A> arrays;
+    WorkspaceArrays<A> arrays;
     const index_t sums_at = arrays.Reserve(chunks * weights);
     const index_t slots_at = arrays.Reserve(0);
-    Arrays<A> slot;
+    WorkspaceArrays<A> slot;
     const index_t columns_at = slot.Reserve(pointwise_ ? 0 : block * tiling.LargestSize());
     const index_t image_at = ReserveConverted(g_.channels * image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
@@ -374,11 +308,11 @@ class Products {
                                                g_.filters * positions_, space + result_at);
           A* const sum = chunk_sums + n_g % g_.groups * rows_ * g_.filters;
           for (index_t t = 0; t < tiles; ++t) {
-            const Tile tile = tiling[t];
+            const PositionTile tile = tiling[t];
             const index_t step = pointwise_ ? rows_ : block;
             for (index_t row = 0; row < rows_; row += step) {
               const index_t end = std::min(rows_, row + step);
-              const A* columns = planes + row * image_size_ + Begin(tile);
+              const A* columns = planes + row * image_size_ + windows_.Begin(tile);
               if (!pointwise_) {
                 Unpack(planes, row, end, tile, space + columns_at);
                 columns = space + columns_at;
@@ -393,7 +327,7 @@ class Products {
                     .alpha = 1,
                     .a = columns,
                     .lda = pointwise_ ? positions_ : tile.size(),
-                    .b = out + Begin(tile),
+                    .b = out + windows_.Begin(tile),
                     .ldb = positions_,
                     .beta = static_cast<A>(n_g >= (first + 1) * g_.groups || t > 0 ? 1 : 0),
                     .c = sum + row * g_.filters,
@@ -420,7 +354,7 @@ class Products {
           plane = in.Read(row / taps_ * image_size_, image_size_, converted.data());
         }
         A* const out = to.Out(row * positions_, line.data());
-        UnpackRow(plane, TapOffset(tap), AllPositions(), out);
+        windows_.UnpackRow(plane, windows_.TapOffset(tap), windows_.AllPositions(), out);
         to.Write(row * positions_, positions_, out);
       }
     });
@@ -435,7 +369,7 @@ class Products {
         for (index_t tap = 0; tap < taps_; ++tap) {
           const A* const row =
               In(columns).Read((p * taps_ + tap) * positions_, positions_, converted.data());
-          PackRow(row, TapOffset(tap), AllPositions(), plane.data());
+          windows_.PackRow(row, windows_.TapOffset(tap), windows_.AllPositions(), plane.data());
         }
         Out(image, add).Write(p * image_size_, image_size_, plane.data());
       }
@@ -447,7 +381,7 @@ class Products {
   RowReader<A> In(const void* data) const { return {data, dtype_}; }
   RowWriter<A> Out(void* data, bool add) const { return {data, dtype_, add ? kAddTo : kWriteTo}; }
   /// Reserves memory for what must be converted.
-  index_t ReserveConverted(index_t size, Arrays<A>* arrays) const {
+  index_t ReserveConverted(index_t size, WorkspaceArrays<A>* arrays) const {
     return arrays->Reserve(direct_ ? 0 : size);
   }
   std::vector<A> Biases(const void* bias, index_t n) const {
@@ -472,49 +406,9 @@ class Products {
     return std::clamp<index_t>(kMaxTileBytes / kSize / std::max<index_t>(1, size), 1,
                                std::max<index_t>(1, rows_));
   }
-  index_t Begin(const Tile& tile) const { return tile.line_begin * g_.positions[2] + tile.x_begin; }
-
-  /// The coordinates of a tap in the kernel.
-  WindowExtents TapAt(index_t tap) const {
-    const index_t x = tap % g_.kernel[2], rest = tap / g_.kernel[2];
-    return {rest / g_.kernel[1], rest % g_.kernel[1], x};
-  }
-  /// The place of a tap: its coordinate at position o is o * stride + offset.
-  WindowExtents OffsetOf(const WindowExtents& tap) const {
-    return {tap[0] * g_.dilate[0] - g_.pad[0], tap[1] * g_.dilate[1] - g_.pad[1],
-            tap[2] * g_.dilate[2] - g_.pad[2]};
-  }
-  WindowExtents TapOffset(index_t tap) const { return OffsetOf(TapAt(tap)); }
-
-  /// Calls visit(i, o, n) for the runs of positions of the tile at which a tap lies in the image: n
-  /// elements from position o on, counted from the tile's first, and from the plane's element i on,
-  /// stride[2] apart.
-  template <typename Visit>
-  __attribute__((always_inline)) void ForEachRun(const WindowExtents& offset, const Tile& tile,
-                                                 const Visit& visit) const {
-    const index_t stride = g_.stride[2], width = g_.positions[2];
-    const auto ceiling = [stride](index_t n) { return n <= 0 ? 0 : (n - 1) / stride + 1; };
-    const index_t x_begin = std::max(tile.x_begin, ceiling(-offset[2]));
-    const index_t x_end = std::min(tile.x_end, ceiling(g_.image[2] - offset[2]));
-    if (x_begin >= x_end) return;
-    const index_t begin = Begin(tile);
-    index_t oz = tile.line_begin / g_.positions[1];
-    index_t oy = tile.line_begin - oz * g_.positions[1];
-    for (index_t line = tile.line_begin; line < tile.line_end; ++line) {
-      const index_t z = oz * g_.stride[0] + offset[0], y = oy * g_.stride[1] + offset[1];
-      if (z >= 0 && z < g_.image[0] && y >= 0 && y < g_.image[1]) {
-        visit((z * g_.image[1] + y) * g_.image[2] + x_begin * stride + offset[2],
-              line * width + x_begin - begin, x_end - x_begin);
-      }
-      if (++oy == g_.positions[1]) {
-        oy = 0;
-        ++oz;
-      }
-    }
-  }
-
   /// Writes rows [begin, end) of the unpacked image, each a channel's tap, at a tile's positions.
-  void Unpack(const A* planes, index_t begin, index_t end, const Tile& tile, A* columns) const {
+  void Unpack(const A* planes, index_t begin, index_t end, const PositionTile& tile,
+              A* columns) const {
     const index_t size = tile.size();
     ParallelFor(end - begin, StepsPerTask(size), [&](index_t first, index_t last) {
       if constexpr (std::is_same_v<A, float>) {
@@ -525,89 +419,9 @@ class Products {
       }
       for (index_t i = first; i < last; ++i) {
         const index_t row = begin + i;
-        UnpackRow(planes + row / taps_ * image_size_, TapOffset(row % taps_), tile,
-                  columns + i * size);
+        windows_.UnpackRow(planes + row / taps_ * image_size_, windows_.TapOffset(row % taps_),
+                           tile, columns + i * size);
       }
-    });
-  }
-
-  void UnpackRow(const A* plane, const WindowExtents& offset, const Tile& tile, A* to) const {
-    if (lines_alike_ && tile.x_end - tile.x_begin == g_.positions[2]) {
-      return UnpackLines(plane, offset, tile, to);
-    }
-    index_t written = 0;
-    const index_t stride = g_.stride[2];
-    ForEachRun(offset, tile, [&](index_t i, index_t o, index_t n) {
-      std::fill_n(to + written, o - written, A(0));
-      const A* const from = plane + i;
-      A* const out = to + o;
-      if (stride == 1) {
-        std::copy_n(from, n, out);
-      } else if (stride == 2) {
-        for (index_t k = 0; k < n; ++k) out[k] = from[2 * k];
-      } else {
-        for (index_t k = 0; k < n; ++k) out[k] = from[k * stride];
-      }
-      written = o + n;
-    });
-    std::fill_n(to + written, tile.size() - written, A(0));
-  }
-
-  /// UnpackRow where lines are as far apart in the result as in the image. One shifted copy moves
-  /// all of them; what it carries from a line's end into the next one's padding is cleared.
-  void UnpackLines(const A* plane, const WindowExtents& offset, const Tile& tile, A* to) const {
-    const index_t width = g_.positions[2];
-    const index_t first = std::clamp(-offset[1], tile.line_begin, tile.line_end);
-    const index_t last = std::clamp(g_.image[1] - offset[1], first, tile.line_end);
-    const index_t left = std::clamp<index_t>(-offset[2], 0, width);
-    const index_t right = std::clamp<index_t>(width - offset[2], left, width);
-    if (first == last || left == right) {
-      std::fill_n(to, tile.size(), A(0));
-      return;
-    }
-    std::fill_n(to, (first - tile.line_begin) * width, A(0));
-    A* const begin = to + (first - tile.line_begin) * width;
-    std::copy_n(plane + (first + offset[1]) * width + left + offset[2],
-                (last - 1 - first) * width + right - left, begin + left);
-    for (A* line = begin; line != begin + (last - first) * width; line += width) {
-      for (index_t x = 0; x < left; ++x) line[x] = A(0);
-      for (index_t x = right; x < width; ++x) line[x] = A(0);
-    }
-    std::fill_n(begin + (last - first) * width, (tile.line_end - last) * width, A(0));
-  }
-
-  /// Writes positions [begin, end) of a row of the unpacked image.
-  void UnpackRange(const A* plane, const WindowExtents& offset, index_t begin, index_t end,
-                   A* to) const {
-    const index_t width = g_.positions[2], last = end / width, x_end = end % width;
-    index_t first = begin / width;
-    const index_t x_begin = begin % width;
-    if (first == last) return UnpackRow(plane, offset, {first, first + 1, x_begin, x_end}, to);
-    if (x_begin > 0) {
-      UnpackRow(plane, offset, {first, first + 1, x_begin, width}, to);
-      to += width - x_begin;
-      ++first;
-    }
-    if (first < last) UnpackRow(plane, offset, {first, last, 0, width}, to);
-    if (x_end > 0) {
-      UnpackRow(plane, offset, {last, last + 1, 0, x_end}, to + (last - first) * width);
-    }
-  }
-
-  /// Adds a row of the unpacked image to the plane that it came from.
-  void PackRow(const A* from, const WindowExtents& offset, const Tile& tile, A* plane) const {
-    RunLoop([=, this]() TESSERA_LOOP_BODY {
-      const index_t stride = g_.stride[2];
-      ForEachRun(offset, tile, [=](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
-        A* const to = plane + i;
-        const A* const in = from + o;
-        if (stride == 1) {
-#pragma GCC ivdep
-          for (index_t k = 0; k < n; ++k) to[k] += in[k];
-        } else {
-          for (index_t k = 0; k < n; ++k) to[k * stride] += in[k];
-        }
-      });
     });
   }
 
@@ -645,11 +459,11 @@ class Products {
     if (overwrite) std::fill_n(planes, (c_end - c_begin) * image_size_, A(0));
     if (positions_ == 0) return;
     for (index_t t = 0; t < tiling.count; ++t) {
-      const Tile tile = tiling[t];
+      const PositionTile tile = tiling[t];
       const index_t size = tile.size();
       for (index_t row = begin; row < end; row += block) {
         const index_t row_end = std::min(end, row + block);
-        Transposed(w + row, row_end - row, out + Begin(tile), size, 0, columns);
+        Transposed(w + row, row_end - row, out + windows_.Begin(tile), size, 0, columns);
         // A channel's rows are added in their order by one thread.
         const index_t first_channel = row / taps_, last_channel = (row_end - 1) / taps_ + 1;
         ParallelFor(last_channel - first_channel, StepsPerTask(taps_ * size),
@@ -657,144 +471,31 @@ class Products {
                       const index_t from = std::max(row, (first_channel + first) * taps_);
                       const index_t to = std::min(row_end, (first_channel + last) * taps_);
                       for (index_t r = from; r < to; ++r) {
-                        PackRow(columns + (r - row) * size, TapOffset(r % taps_), tile,
-                                planes + (r / taps_ - c_begin) * image_size_);
+                        windows_.PackRow(columns + (r - row) * size, windows_.TapOffset(r % taps_),
+                                         tile, planes + (r / taps_ - c_begin) * image_size_);
                       }
                     });
       }
     }
   }
 
-  /// Returns the number of images that share a product of Correlate. A product of few columns would
-  /// read the weights for each image, and leave packets unfilled.
-  index_t SharedImages() const {
-    if (positions_ >= kFewPositions) return 1;
-    const index_t most = std::min((kSharedColumns + positions_ - 1) / positions_,
-                                  kSharedResults / (g_.filters * positions_));
-    return std::clamp<index_t>(most, 1, g_.batch);
-  }
-
   /// Returns whether Correlate needs no memory for columns, or has images share a product. Its
   /// products then sum in the same order as those of the tiles, which have all rows and enough
   /// columns.
   bool PacksFromImages(const Tiling& tiling, index_t block) const {
-    return direct_ && (pointwise_ ? SharedImages() > 1 : rows_ <= block) &&
+    return direct_ && (pointwise_ ? image_product_.SharedImages() > 1 : rows_ <= block) &&
            tiling[tiling.count - 1].size() >= kColumnsInOrder;
   }
-
-  /// The unpacked images of a group, side by side.
-  struct ImageColumns {
-    const Products* products;
-    const A* image;  ///< the group's planes of the first image
-
-    /// Writes some rows and columns, for products that pack them.
-    static void Write(const void* context, index_t row, index_t rows, index_t column,
-                      index_t columns, A* to, index_t stride) {
-      const ImageColumns& all = *static_cast<const ImageColumns*>(context);
-      const Products& p = *all.products;
-      const index_t image_stride = p.g_.groups * p.g_.channels * p.image_size_;
-      const WindowExtents& kernel = p.g_.kernel;
-      const index_t end = column + columns;
-      const A* plane = all.image + row / p.taps_ * p.image_size_;
-      WindowExtents tap = p.TapAt(row % p.taps_);
-      for (index_t i = 0; i < rows; ++i) {
-        for (index_t at = column; at < end;) {
-          const index_t n = at / p.positions_, first = at - n * p.positions_;
-          const index_t last = std::min(p.positions_, first + end - at);
-          p.UnpackRange(plane + n * image_stride, p.OffsetOf(tap), first, last,
-                        to + i * stride + at - column);
-          at += last - first;
-        }
-        if (++tap[2] < kernel[2]) continue;
-        tap[2] = 0;
-        if (++tap[1] < kernel[1]) continue;
-        tap[1] = 0;
-        if (++tap[0] < kernel[0]) continue;
-        tap[0] = 0;
-        plane += p.image_size_;
-      }
-    }
-  };
-
-  /// Returns the packed weights of a group, given those of all groups.
-  PackedWeights OfGroup(const PackedWeights& packed, index_t group) const {
-    return {packed.data + group * g_.filters * rows_, packed.vectors};
-  }
-
-  /// Correlate by products that pack their columns from the images.
-  void CorrelateFromImages(const A* image, const A* weight, const A* bias, bool add, A* result,
-                           const PackedWeights& packed) const {
-    const index_t shared = SharedImages();
-    const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
-    Slots slots(tasks, g_.filters * rows_ * shared * positions_, memory_->threads);
-    // Large products use all threads themselves, one after the other.
-    if (tensor_internal::ProductsPerTask(g_.filters, shared * positions_, rows_, tasks) >= tasks) {
-      slots.count = 1;
-    }
-    Arrays<A> slot;
-    slot.Reserve(shared > 1 ? g_.filters * shared * positions_ : 0);
-    const index_t scratch = slot.Reserve(0);
-    Arrays<A> arrays;
-    arrays.Reserve(slots.count * scratch);
-    if (!arrays.Allocate(memory_)) return;
-    slots.Run([&](index_t s, index_t task) {
-      const index_t chunk = task / g_.groups, group = task % g_.groups;
-      const index_t first = chunk * g_.batch / chunks, last = (chunk + 1) * g_.batch / chunks;
-      const index_t first_plane = first * g_.groups + group, images = last - first;
-      const ImageColumns columns = {this, image + first_plane * g_.channels * image_size_};
-      // The results of several images are computed side by side, and moved then.
-      A* const out = result + first_plane * g_.filters * positions_;
-      A* const shared_out = images > 1 ? arrays.At(s * scratch) : out;
-      const auto for_each_result = [&](const auto& body) {
-        ParallelFor(g_.filters, StepsPerTask(images * positions_), [&](index_t begin, index_t end) {
-          for (index_t f = begin; f < end; ++f) {
-            for (index_t n = 0; n < images; ++n) {
-              body(f, out + (n * g_.groups * g_.filters + f) * positions_,
-                   shared_out + (f * images + n) * positions_);
-            }
-          }
-        });
-      };
-      if (images > 1 && add) {
-        for_each_result([&](index_t, const A* from, A* to) { std::copy_n(from, positions_, to); });
-      }
-      const tensor_internal::GemmArguments<A> product = {.transpose_a = false,
-                                                         .transpose_b = false,
-                                                         .m = g_.filters,
-                                                         .n = images * positions_,
-                                                         .k = rows_,
-                                                         .alpha = 1,
-                                                         .a = weight + group * g_.filters * rows_,
-                                                         .lda = std::max<index_t>(1, rows_),
-                                                         .b = nullptr,
-                                                         .ldb = 0,
-                                                         .beta = static_cast<A>(add ? 1 : 0),
-                                                         .c = shared_out,
-                                                         .ldc = images * positions_};
-      if (packed.data == nullptr) {
-        Gemm(product, {ImageColumns::Write, &columns});
-      } else {
-        GemmPackedLeft(product, OfGroup(packed, group), {ImageColumns::Write, &columns});
-      }
-      if (images == 1 && bias == nullptr) return;
-      for_each_result([&](index_t f, A* to, const A* from) {
-        if (images > 1) std::copy_n(from, positions_, to);
-        if (bias != nullptr) AddTo(positions_, bias[group * g_.filters + f], to);
-      });
-    });
-  }
-
-  Tile AllPositions() const { return {0, g_.positions[0] * g_.positions[1], 0, g_.positions[2]}; }
 
   /// Correlate for groups of one channel: each tap adds the shifted image times its weight.
   void CorrelateChannels(const void* image, const void* weight, const void* bias, bool add,
                          void* result) const {
     Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_, memory_->threads);
-    Arrays<A> arrays;
+    WorkspaceArrays<A> arrays;
     const index_t weights = g_.groups * g_.filters * taps_;
     const index_t weights_at = ReserveConverted(weights, &arrays);
     const index_t slots_at = arrays.Reserve(0);
-    Arrays<A> slot;
+    WorkspaceArrays<A> slot;
     const index_t image_at = ReserveConverted(image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
     const index_t scratch = slot.Reserve(0);
@@ -828,17 +529,17 @@ class Products {
       const index_t stride = g_.stride[2];
       for (index_t tap = 0; tap < taps_; ++tap) {
         const A w = weights[tap];
-        ForEachRun(TapOffset(tap), AllPositions(),
-                   [=](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
-                     const A* const from = plane + i;
-                     A* const to = out + o;
-                     if (stride == 1) {
+        windows_.ForEachRun(windows_.TapOffset(tap), windows_.AllPositions(),
+                            [=](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
+                              const A* const from = plane + i;
+                              A* const to = out + o;
+                              if (stride == 1) {
 #pragma GCC ivdep
-                       for (index_t k = 0; k < n; ++k) to[k] += w * from[k];
-                     } else {
-                       for (index_t k = 0; k < n; ++k) to[k] += w * from[k * stride];
-                     }
-                   });
+                                for (index_t k = 0; k < n; ++k) to[k] += w * from[k];
+                              } else {
+                                for (index_t k = 0; k < n; ++k) to[k] += w * from[k * stride];
+                              }
+                            });
       }
     });
   }
@@ -849,17 +550,17 @@ class Products {
       for (index_t f_tap = 0; f_tap < g_.filters * taps_; ++f_tap) {
         const A w = weights[f_tap];
         const A* const of_filter = out + f_tap / taps_ * positions_;
-        ForEachRun(TapOffset(f_tap % taps_), AllPositions(),
-                   [=](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
-                     const A* const from = of_filter + o;
-                     A* const to = plane + i;
-                     if (stride == 1) {
+        windows_.ForEachRun(windows_.TapOffset(f_tap % taps_), windows_.AllPositions(),
+                            [=](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
+                              const A* const from = of_filter + o;
+                              A* const to = plane + i;
+                              if (stride == 1) {
 #pragma GCC ivdep
-                       for (index_t k = 0; k < n; ++k) to[k] += w * from[k];
-                     } else {
-                       for (index_t k = 0; k < n; ++k) to[k * stride] += w * from[k];
-                     }
-                   });
+                                for (index_t k = 0; k < n; ++k) to[k] += w * from[k];
+                              } else {
+                                for (index_t k = 0; k < n; ++k) to[k * stride] += w * from[k];
+                              }
+                            });
       }
     });
   }
@@ -867,12 +568,12 @@ class Products {
   /// WeightGradient for groups of one channel: a task takes a group of all images.
   void WeightGradientOfChannels(const void* image, const void* result, bool add, void* grad) const {
     Slots slots(g_.groups, 8 * g_.batch * g_.filters * taps_ * positions_, memory_->threads);
-    Arrays<A> slot;
+    WorkspaceArrays<A> slot;
     const index_t image_at = ReserveConverted(image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
     const index_t sums_at = slot.Reserve(g_.filters * taps_);
     const index_t scratch = slot.Reserve(0);
-    Arrays<A> arrays;
+    WorkspaceArrays<A> arrays;
     slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
@@ -898,20 +599,21 @@ class Products {
       for (index_t f_tap = 0; f_tap < g_.filters * taps_; ++f_tap) {
         const A* const of_filter = out + f_tap / taps_ * positions_;
         A lanes[kLanes] = {};
-        ForEachRun(TapOffset(f_tap % taps_), AllPositions(),
-                   [&](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
-                     const A* const a = plane + i;
-                     const A* const b = of_filter + o;
-                     index_t k = 0;
-                     if (stride == 1) {
-                       for (; k + kLanes <= n; k += kLanes) {
-                         for (index_t j = 0; j < kLanes; ++j) lanes[j] += a[k + j] * b[k + j];
-                       }
-                     }
-                     for (index_t j = 0; k < n; ++k, ++j) {
-                       lanes[j % kLanes] += a[k * stride] * b[k];
-                     }
-                   });
+        windows_.ForEachRun(windows_.TapOffset(f_tap % taps_), windows_.AllPositions(),
+                            [&](index_t i, index_t o, index_t n) TESSERA_LOOP_BODY {
+                              const A* const a = plane + i;
+                              const A* const b = of_filter + o;
+                              index_t k = 0;
+                              if (stride == 1) {
+                                for (; k + kLanes <= n; k += kLanes) {
+                                  for (index_t j = 0; j < kLanes; ++j)
+                                    lanes[j] += a[k + j] * b[k + j];
+                                }
+                              }
+                              for (index_t j = 0; k < n; ++k, ++j) {
+                                lanes[j % kLanes] += a[k * stride] * b[k];
+                              }
+                            });
         for (index_t half = kLanes / 2; half > 0; half /= 2) {
           for (index_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
         }
@@ -951,10 +653,11 @@ class Products {
   const DType dtype_;
   const bool direct_;  ///< whether arrays hold elements of A
   ConvolutionMemory* const memory_;
+  const UnpackedWindows<A> windows_;
+  const ImageProduct image_product_;
   const index_t image_size_, positions_, taps_, rows_;
   bool pointwise_ = false;     ///< whether the unpacked image is the image itself
   bool one_channel_ = false;   ///< whether groups are so small that no product is worth unpacking
-  bool lines_alike_ = false;   ///< whether lines of one image have the same distance as positions
   bool moves_planes_ = false;  ///< whether the window moves over `planes_`
   PlaneWindow planes_{};
 };
@@ -1049,7 +752,7 @@ void ConvolutionLoops::WeightGradient(const void* image, const void* result, OpR
   if (req == kNullOp) return;
   if (DepthwiseLoops::Support(geometry_, dtype_)) {
     const DepthwiseLoops loops(geometry_);
-    Arrays<double> arrays;
+    WorkspaceArrays<double> arrays;
     const index_t sums_at = arrays.Reserve(loops.SumsOfWeightGradient());
     if (!arrays.Allocate(&memory_)) return;
     loops.WeightGradient(static_cast<const float*>(image), static_cast<const float*>(result),
