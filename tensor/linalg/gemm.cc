@@ -53,6 +53,16 @@ constexpr double kParallelMultiplyAdds = 2e6;
 constexpr index_t kMinBlock = 24;
 static_assert(kMinBlock >= kColumnsInOrder);
 
+// The elements of C that a thread finishes before what follows the product takes them: half of a
+// second-level cache of 512 KiB. Each piece reads all of the other operand, which is cheap beside
+// the product of at least this many columns or rows.
+constexpr index_t kPieceElements = index_t{1} << 16;
+constexpr index_t kMinPieceColumns = 256;
+constexpr index_t kMinPieceRows = 256;
+// Pieces begin at a multiple of this many columns, as whole packets do.
+constexpr index_t kPieceUnit = 16;
+static_assert(kMinPieceColumns - kPieceUnit >= kMinBlock);
+
 template <typename T>
 struct Kernel {
   int64_t (*scratch)(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);
@@ -256,23 +266,62 @@ struct EvenCut {
   index_t operator()(index_t i, index_t count) const { return i * extent / count; }
 };
 
+// The side of C that is cut into pieces if something follows the product.
+enum class PieceSide { kColumns, kRows };
+
+// Runs a block of a product by run_block, piece by piece if `end` follows.
+template <typename T, typename Run>
+void RunPieces(const GemmArguments<T>& block, index_t y, index_t x, const Run& run_block,
+               const ProductEnd& end, PieceSide side) {
+  if (end.run == nullptr) {
+    run_block(block, y, x);
+    return;
+  }
+  const bool cuts_columns = side == PieceSide::kColumns;
+  const index_t extent = cuts_columns ? block.n : block.m;
+  const index_t across = std::max<index_t>(1, cuts_columns ? block.m : block.n);
+  const index_t least = cuts_columns ? kMinPieceColumns : kMinPieceRows;
+  const index_t most = std::max(least, kPieceElements / across);
+  const index_t count = std::max<index_t>(1, std::min((extent + most - 1) / most, extent / least));
+  const auto begin_of = [&](index_t i) {
+    return i == count ? extent : i * extent / count / kPieceUnit * kPieceUnit;
+  };
+  for (index_t i = 0; i < count; ++i) {
+    const index_t begin = begin_of(i), size = begin_of(i + 1) - begin;
+    GemmArguments<T> piece = block;
+    if (cuts_columns) {
+      piece.n = size;
+      piece.c += begin;
+      run_block(piece, y, x + begin);
+      end.run(end.context, y, block.m, x + begin, size);
+    } else {
+      piece.m = size;
+      piece.a += begin * (block.transpose_a ? 1 : block.lda);
+      piece.c += begin * block.ldc;
+      run_block(piece, y + begin, x);
+      end.run(end.context, y + begin, size, x, block.n);
+    }
+  }
+}
+
 // Runs a product in blocks, each by run_block(arguments, y, x), where y is the block's first row
 // and x the first column of its B. Of `count` blocks, the rows of block i begin at row_of(i, count)
 // and the columns at column_of(i, count). The kernel sums every element over all of k in the same
 // order in any block, so the result has the same bits for any number of threads.
 template <typename T, typename Run, typename RowOf, typename ColumnOf>
 void RunParallel(const GemmArguments<T>& g, const Run& run_block, const RowOf& row_of,
-                 const ColumnOf& column_of) {
+                 const ColumnOf& column_of, const ProductEnd& end, PieceSide side) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0 || g.alpha == T(0)) {
     ScaleByBeta(g);
+    if (end.run != nullptr) end.run(end.context, 0, g.m, 0, g.n);
     return;
   }
   const BlockGrid grid(g.m, g.n, g.k);
   const index_t rows = grid.rows;
   const index_t columns = grid.columns;
   if (rows * columns == 1) {
-    run_block(g, index_t{0}, index_t{0});
+    RunPieces(g, index_t{0}, index_t{0}, run_block, end, side);
     return;
   }
   ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
@@ -285,21 +334,21 @@ void RunParallel(const GemmArguments<T>& g, const Run& run_block, const RowOf& r
       if (part.m == 0 || part.n == 0) continue;
       part.a += y * (g.transpose_a ? 1 : g.lda);
       part.c += y * g.ldc + x;
-      run_block(part, y, x);
+      RunPieces(part, y, x, run_block, end, side);
     }
   });
 }
 
 template <typename T, typename Run>
-void RunParallel(const GemmArguments<T>& g, const Run& run_block) {
-  RunParallel(g, run_block, EvenCut{g.m}, EvenCut{g.n});
+void RunParallel(const GemmArguments<T>& g, const Run& run_block, const ProductEnd& end = {}) {
+  RunParallel(g, run_block, EvenCut{g.m}, EvenCut{g.n}, end, PieceSide::kColumns);
 }
 
 // Runs a product with a packed left operand. `set_right` completes a block, whose B begins at
 // column x, with B.
 template <typename SetRight>
 void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand<float>& a,
-                   const SetRight& set_right) {
+                   const ProductEnd& end, const SetRight& set_right) {
   const PackedProduct<float> whole = PackedProductOf(g, a.vectors);
   const auto row_of = [&](index_t i, index_t count) {
     return BestPackedKernel().block_row(whole, i, count);
@@ -313,7 +362,7 @@ void RunPackedLeft(const GemmArguments<float>& g, const PackedOperand<float>& a,
     set_right(x, &block);
     RunPackedBlock(block);
   };
-  RunParallel(g, run_block, row_of, EvenCut{g.n});
+  RunParallel(g, run_block, row_of, EvenCut{g.n}, end, PieceSide::kColumns);
 }
 
 // Runs a product, or a block of one, by a packed B on the calling thread.
@@ -396,15 +445,19 @@ void RunInFloat(const GemmArguments<T>& g) {
 
 }  // namespace
 
-void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments, RunBlock<float>); }
+void Gemm(const GemmArguments<float>& arguments, const ProductEnd& end) {
+  RunParallel(arguments, RunBlock<float>, end);
+}
 void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments, RunBlock<double>); }
 void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
 void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
 
-void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b) {
-  RunParallel(arguments, [&b](const GemmArguments<float>& part, index_t, index_t x) {
-    RunWrittenBlock(part, b, x);
-  });
+void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b,
+          const ProductEnd& end) {
+  RunParallel(
+      arguments,
+      [&b](const GemmArguments<float>& part, index_t, index_t x) { RunWrittenBlock(part, b, x); },
+      end);
 }
 
 int LeftPacking(index_t m, index_t n, index_t k) {
@@ -415,13 +468,14 @@ void PackLeft(index_t m, index_t k, const float* a, index_t lda, int vectors, fl
   BestPackedKernel().pack_left({.m = m, .k = k, .a = a, .lda = lda, .vectors = vectors}, to);
 }
 
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a) {
-  RunPackedLeft(arguments, a, [](index_t x, PackedProduct<float>* block) { block->b += x; });
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
+                    const ProductEnd& end) {
+  RunPackedLeft(arguments, a, end, [](index_t x, PackedProduct<float>* block) { block->b += x; });
 }
 
 void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
-                    const WrittenOperand<float>& b) {
-  RunPackedLeft(arguments, a, [&b](index_t x, PackedProduct<float>* block) {
+                    const WrittenOperand<float>& b, const ProductEnd& end) {
+  RunPackedLeft(arguments, a, end, [&b](index_t x, PackedProduct<float>* block) {
     block->b = nullptr;
     block->write = b.write;
     block->context = b.context;
@@ -440,7 +494,8 @@ void PackRight(const GemmArguments<double>& arguments, int vectors, double* to) 
   BestPackedKernel().pack_right_double(PackedProductOf(arguments, vectors), to);
 }
 
-void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b) {
+void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b,
+                     const ProductEnd& end) {
   const PackedProduct<float> whole = PackedProductOf(arguments, b.vectors);
   const auto column_of = [&](index_t i, index_t count) {
     return BestPackedKernel().block_column(whole, i, count);
@@ -449,7 +504,8 @@ void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<
     const PackedOperand<float> columns = {b.data + x * arguments.k, b.vectors};
     RunSlabs(part, columns, /*backwards=*/false);
   };
-  RunParallel(arguments, run_block, EvenCut{arguments.m}, column_of);
+  // Columns begin where slabs of B do.
+  RunParallel(arguments, run_block, EvenCut{arguments.m}, column_of, end, PieceSide::kRows);
 }
 
 int StreamPacking(index_t rows) { return BestPackedKernel().stream_vectors(rows); }

@@ -48,9 +48,20 @@ GemmArguments<T> ProductOf(GemmArguments<T> first, const GemmBatch& batch, index
   return first;
 }
 
+/// What follows a product: `run` takes rows [row, row + rows) of columns [column, column + columns)
+/// of C that are finished, a few hundred KiB at a time, on the thread that has computed them.
+/// Several threads call it, each for elements of their own; together the calls take all of C. It
+/// must not run a parallel loop, as WrittenOperand explains.
+struct ProductEnd {
+  void (*run)(const void* context, int64_t row, int64_t rows, int64_t column,
+              int64_t columns) = nullptr;  ///< null for nothing
+  const void* context = nullptr;
+};
+
 /// Runs the product on the CPU with the kernel of the best instruction set that this machine has,
-/// in parallel if it is large enough. half and bfloat16 accumulate in float.
-void Gemm(const GemmArguments<float>& arguments);
+/// in parallel if it is large enough. half and bfloat16 accumulate in float. C has the same bits
+/// whether anything follows or not.
+void Gemm(const GemmArguments<float>& arguments, const ProductEnd& end = {});
 void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
@@ -74,7 +85,8 @@ inline constexpr index_t kColumnsInOrder = 13;
 /// 1 MiB of it at a time. Sums are in the order of k, and with kColumnsInOrder columns or more have
 /// the bits of the product with a stored B. Requires: no transpose_b. arguments.b and ldb are not
 /// used.
-void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b);
+void Gemm(const GemmArguments<float>& arguments, const WrittenOperand<float>& b,
+          const ProductEnd& end = {});
 
 /// An operand that was packed once for many products: as the kernels read it, in tiles of `vectors`
 /// packets.
@@ -94,9 +106,10 @@ void PackLeft(index_t m, index_t k, const float* a, index_t lda, int vectors, fl
 /// Run the product with a packed A, and with a stored B that is not transposed or with B as `b`
 /// writes it. arguments.a and lda are not used. The extents m and k are those of PackLeft, and n is
 /// at least kColumnsInOrder.
-void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a);
 void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
-                    const WrittenOperand<float>& b);
+                    const ProductEnd& end = {});
+void GemmPackedLeft(const GemmArguments<float>& arguments, const PackedOperand<float>& a,
+                    const WrittenOperand<float>& b, const ProductEnd& end = {});
 
 /// Returns how B is packed for products with these extents and distances of rows, which have the
 /// bits of products with the stored B. 0 means that such a product does not pack B, so that nothing
@@ -110,7 +123,8 @@ void PackRight(const GemmArguments<float>& arguments, int vectors, float* to);
 void PackRight(const GemmArguments<double>& arguments, int vectors, double* to);
 /// Runs the product with a packed B. arguments.b and ldb are not used. RightPacking says for these
 /// arguments how B was packed.
-void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b);
+void GemmPackedRight(const GemmArguments<float>& arguments, const PackedOperand<float>& b,
+                     const ProductEnd& end = {});
 
 /// Returns how B is packed for StreamPackedRight and left operands of about `rows` rows.
 int StreamPacking(index_t rows);

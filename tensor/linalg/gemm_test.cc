@@ -3,6 +3,7 @@
 #include "tessera/tensor/linalg/gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@ using tensor_internal::PackedOperand;
 using tensor_internal::PackedRightSize;
 using tensor_internal::PackLeft;
 using tensor_internal::PackRight;
+using tensor_internal::ProductEnd;
 using tensor_internal::RightPacking;
 using tensor_internal::StreamPackedRight;
 using tensor_internal::StreamPacking;
@@ -506,6 +508,90 @@ TYPED_TEST(GemmTest, LongSumsDoNotStagnate) {
     const double expected = 2 * static_cast<double>(value) * kLength;
     for (const T element : product.c) {
       EXPECT_NEAR(element / expected, 1, 3e-4) << transpose_b << ", " << m << " x " << n;
+    }
+  }
+}
+
+// Compares what follows a product with the result of the product alone.
+class Follower {
+ public:
+  Follower(const GemmArguments<float>& g, const std::vector<float>& expected)
+      : g_(g), expected_(expected), counts_(static_cast<size_t>(g.m * g.n)) {}
+
+  ProductEnd End() const {
+    return {[](const void* self, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+              static_cast<const Follower*>(self)->Take(row, rows, column, columns);
+            },
+            this};
+  }
+  void Check() const {
+    EXPECT_EQ(num_wrong_, 0);
+    for (const std::atomic<int>& count : counts_) ASSERT_EQ(count.load(), 1);
+  }
+
+ private:
+  void Take(index_t row, index_t rows, index_t column, index_t columns) const {
+    for (index_t y = row; y < row + rows; ++y) {
+      for (index_t x = column; x < column + columns; ++x) {
+        ++counts_[static_cast<size_t>(y * g_.n + x)];
+        const index_t at = y * g_.ldc + x;
+        if (g_.c[at] != expected_[static_cast<size_t>(at)]) ++num_wrong_;
+        g_.c[at] = 77;  // nobody reads it any more
+      }
+    }
+  }
+
+  const GemmArguments<float> g_;
+  const std::vector<float>& expected_;
+  mutable std::vector<std::atomic<int>> counts_;
+  mutable std::atomic<int> num_wrong_ = 0;
+};
+
+TEST(ProductEndTest, TakesEachElementOnceAfterTheLastSum) {
+  std::mt19937 random(14);
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 4);
+  for (const auto& [m, n, k] :
+       {std::tuple(1, 1, 5), std::tuple(13, 29, 40), std::tuple(70, 1003, 300),
+        std::tuple(300, 777, 20), std::tuple(2, 70001, 9), std::tuple(600, 130, 515),
+        std::tuple(64, 200, 0)}) {
+    for (const bool transpose_b : {false, true}) {
+      Case<float> stored = InexactCase(transpose_b, m, n, k, random);
+      const std::vector<float> old = stored.c;
+      Gemm(stored.g);
+      const auto check = [&](const auto& run) {
+        for (const int threads : {1, 4}) {
+          SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << ", " << threads
+                                          << " threads" << (transpose_b ? ", transposed" : ""));
+          std::vector<float> c = old;
+          GemmArguments<float> g = stored.g;
+          g.c = c.data();
+          const Follower follower(g, stored.c);
+          tbb::task_arena(threads).execute([&] { run(g, follower.End()); });
+          follower.Check();
+        }
+      };
+      check([](const GemmArguments<float>& g, const ProductEnd& end) { Gemm(g, end); });
+      if (const int vectors = transpose_b ? RightPacking(stored.g) : 0; vectors > 0) {
+        std::vector<float> right(static_cast<size_t>(PackedRightSize(n, k)));
+        PackRight(stored.g, vectors, right.data());
+        const PackedOperand<float> b = {right.data(), vectors};
+        check([&](const GemmArguments<float>& g, const ProductEnd& end) {
+          GemmPackedRight(g, b, end);
+        });
+      }
+      if (transpose_b || n < tensor_internal::kColumnsInOrder) continue;
+      const WrittenOperand<float> b = {WriteStored, &stored.g};
+      check([&](const GemmArguments<float>& g, const ProductEnd& end) { Gemm(g, b, end); });
+      const int vectors = LeftPacking(m, n, k);
+      if (vectors == 0) continue;
+      std::vector<float> left(static_cast<size_t>(m * k));
+      PackLeft(m, k, stored.g.a, stored.g.lda, vectors, left.data());
+      const PackedOperand<float> a = {left.data(), vectors};
+      check(
+          [&](const GemmArguments<float>& g, const ProductEnd& end) { GemmPackedLeft(g, a, end); });
+      check([&](const GemmArguments<float>& g, const ProductEnd& end) {
+        GemmPackedLeft(g, a, b, end);
+      });
     }
   }
 }
