@@ -10,6 +10,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/resource/resource.h"
 #include "tessera/tensor/stream.h"
 #include "tessera/tensor/tblob.h"
@@ -33,6 +34,8 @@ struct OpContext {
   std::span<Resource* const> requested{};  ///< in the order of ForwardResource / BackwardResource
   /// For Forward: for each input its prepared form (Operator::InputForm) or null; empty for none.
   std::span<const void* const> prepared{};
+  /// For Forward of an operator that RunsEpilogue: what follows; null for nothing.
+  const Epilogue* epilogue = nullptr;
 
   /// Returns the stream of that kind of device, or null on the CPU.
   template <typename Dev>
@@ -105,6 +108,12 @@ class Operator {
                                                         std::span<const OpReqType> req,
                                                         std::span<const TBlob> in_grad) const;
 
+  /// Returns whether Forward runs OpContext::epilogue, if there is one: once for each element of
+  /// the first output unless its request is kNullOp, after the call has written the element, and
+  /// before Forward returns. The call does not look at the element again. By default it does not,
+  /// and the caller does that work when Forward has returned.
+  virtual bool RunsEpilogue() const { return false; }
+
   /// Returns whether Forward and Backward accept kAddTo. If not, the caller lets them write to a
   /// workspace and adds it.
   virtual bool AcceptsAddTo() const { return true; }
@@ -112,6 +121,10 @@ class Operator {
   /// Returns the name of the implementation, if the operator has several on its kind of device.
   /// Empty without a choice.
   const std::string& implementation() const { return implementation_; }
+
+ protected:
+  /// Takes the name of the implementation that this operator calls.
+  void SetImplementationOf(const Operator& called) { implementation_ = called.implementation_; }
 
  private:
   friend class OperatorProperty;

@@ -1,8 +1,10 @@
 #include "tessera/ops/loops/matrix_product.h"
 
 #include <string>
+#include <type_traits>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/loops/gemm_arguments.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -13,17 +15,47 @@ bool IsEmpty(const MatrixBatch& batch) {
   return batch.outer == 0 || batch.rows == 0 || batch.inner == 0 || batch.columns == 0;
 }
 
+/// The matrix of a product, whose elements an epilogue takes when they are finished.
+struct FinishedMatrix {
+  const Epilogue* epilogue;
+  index_t first;       ///< the number of its first element in the call's output
+  index_t row_stride;  ///< elements from row to row
+
+  void Run(index_t row, index_t rows, index_t column, index_t columns) const {
+    epilogue->Run({.first = first + row * row_stride + column,
+                   .run = columns,
+                   .count = rows,
+                   .stride = row_stride});
+  }
+  /// Returns this as the end of the product, which must not outlive it.
+  tensor_internal::ProductEnd End() const {
+    if (epilogue == nullptr) return {};
+    return {[](const void* context, index_t row, index_t rows, index_t column, index_t columns) {
+              static_cast<const FinishedMatrix*>(context)->Run(row, rows, column, columns);
+            },
+            this};
+  }
+};
+
 template <typename T>
 void MultiplyOnCpu(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c, double alpha,
-                   bool add) {
+                   bool add, const Epilogue* epilogue) {
   const GemmProducts<T> products = ProductsOf<T>(a, b, c, alpha, add);
   const index_t inner = products.batch.count, count = products.outer.count * inner;
   const index_t grain =
       tensor_internal::ProductsPerTask(products.first.m, products.first.n, products.first.k, count);
   ParallelFor(count, grain, [&](index_t begin, index_t end) {
     for (index_t i = begin; i < end; ++i) {
-      tensor_internal::Gemm(
-          tensor_internal::ProductOf(products.FirstOf(i / inner), products.batch, i % inner));
+      const tensor_internal::GemmArguments<T> product =
+          tensor_internal::ProductOf(products.FirstOf(i / inner), products.batch, i % inner);
+      const FinishedMatrix matrix = {epilogue, product.c - static_cast<const T*>(c.data),
+                                     product.ldc};
+      if constexpr (std::is_same_v<T, float>) {
+        tensor_internal::Gemm(product, matrix.End());
+      } else {
+        tensor_internal::Gemm(product);
+        if (epilogue != nullptr) matrix.Run(0, product.m, 0, product.n);
+      }
     }
   });
 }
@@ -75,7 +107,7 @@ void MultiplyMatrices(const MatrixBatch& a, const MatrixBatch& b, const MatrixBa
     return;
   }
   VisitRealDType(dtype, "a product of matrices", [&](auto tag) {
-    MultiplyOnCpu<typename decltype(tag)::type>(a, b, c, alpha, add);
+    MultiplyOnCpu<typename decltype(tag)::type>(a, b, c, alpha, add, context.epilogue);
   });
 }
 
@@ -96,7 +128,9 @@ void MatrixProductOperator::Forward(const OpContext& context, std::span<const TB
     const auto product = ProductsOf<float>(a_.At(in_data[0]), b_.At(in_data[1]), out_.At(out),
                                            alpha_, req[0] == kAddTo)
                              .first;
-    GemmPackedRight(product, {static_cast<const float*>(packed), RightPacking(product)});
+    const FinishedMatrix matrix = {context.epilogue, 0, product.ldc};
+    GemmPackedRight(product, {static_cast<const float*>(packed), RightPacking(product)},
+                    matrix.End());
     return;
   }
   MultiplyMatrices(a_.At(in_data[0]), b_.At(in_data[1]), out_.At(out), alpha_, out.type_flag_,

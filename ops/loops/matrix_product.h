@@ -50,7 +50,8 @@ MatrixBatch MatrixOf(const TShape& shape, int split, bool transposed);
 /// Extents: the matrices, transposed where their batch says so, are a (m, k), b (k, n), c (m, n);
 /// the three batches have the same outer and inner extents. Any extent may be 0. Types: float32,
 /// float64, float16, bfloat16; the last two accumulate in float32. c overlaps neither a nor b.
-/// Results do not depend on the number of threads. Throws Error(kUnimplemented) for a GPU in a
+/// Results do not depend on the number of threads. The context's epilogue takes the elements of c,
+/// which must be the call's first output then. Throws Error(kUnimplemented) for a GPU in a
 /// build without GPU code.
 void MultiplyMatrices(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c,
                       double alpha, DType dtype, OpReqType req, Device device,
@@ -69,6 +70,8 @@ class MatrixProductOperator : public Operator {
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override;
+
+  bool RunsEpilogue() const override { return true; }
 
   /// Returns the packed form of the second input, if it is one matrix of float32 that each call on
   /// the CPU would pack.

@@ -71,6 +71,11 @@ RowCall& RowCall::Write(const TBlob& array, OpReqType req) {
   return *this;
 }
 
+RowCall& RowCall::Then(const Epilogue* epilogue) {
+  epilogue_ = epilogue;
+  return *this;
+}
+
 /// The rows that one task does.
 template <typename T>
 class RowCall::Range {
@@ -131,6 +136,13 @@ class RowCall::Range {
         if (out_copy_[At(k)] != nullptr && out_[At(k)].is_wanted()) {
           Store(out_[At(k)], offset, width, out_copy_[At(k)]);
         }
+      }
+      if (call_.epilogue_ != nullptr && out_[0].is_wanted()) {
+        // Several rows are neighbours, whose segments are single elements.
+        call_.epilogue_->Run({.first = offset,
+                              .run = layout_.num_inner == 1 ? layout_.run : width,
+                              .count = layout_.segments,
+                              .stride = layout_.segment_stride});
       }
       begin += width;
     }

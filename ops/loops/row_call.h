@@ -6,6 +6,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/loops/row_segments.h"
 #include "tessera/ops/operator.h"
 #include "tessera/tensor/tblob.h"
@@ -65,6 +66,10 @@ class RowCall {
   /// An array that is written. It may be one of those that are read. With kNullOp, the rows are
   /// computed but not kept.
   RowCall& Write(const TBlob& array, OpReqType req);
+  /// What follows for elements of the first array that is written, unless its request is kNullOp:
+  /// each row's elements are taken when the row is complete. Null for nothing. RunTiles does not
+  /// support it.
+  RowCall& Then(const Epilogue* epilogue);
 
   /// Calls body(row, in, out) for each row, in parallel. in[k] are the elements of the k-th array
   /// that is read, converted to T; out[k] those of the k-th that is written, which the body must
@@ -145,6 +150,7 @@ class RowCall {
   int num_out_ = 0;
   std::array<Input, kMaxOperands> in_{};
   std::array<Output, kMaxOperands> out_{};
+  const Epilogue* epilogue_ = nullptr;
 };
 
 }  // namespace tessera::ops_internal

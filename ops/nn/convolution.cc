@@ -162,13 +162,16 @@ class ConvolutionOnCpu : public Operator {
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
     const void* const packed = context.prepared_input(1);
-    loops.Run(context.requested[0], [&] { Compute(in_data, packed, req, out_data, &loops); });
+    loops.Run(context.requested[0],
+              [&] { Compute(in_data, packed, req, out_data, context.epilogue, &loops); });
   }
+  bool RunsEpilogue() const override { return true; }
   std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
                                                std::span<const OpReqType> req,
                                                std::span<const TBlob> out_data) const override {
     ConvolutionLoops loops(GeometryOf(param_, in_data[0].shape_), out_data[0].type_flag_);
-    return loops.WorkspaceBytes(threads, [&] { Compute(in_data, nullptr, req, out_data, &loops); });
+    return loops.WorkspaceBytes(threads,
+                                [&] { Compute(in_data, nullptr, req, out_data, nullptr, &loops); });
   }
 
   PreparedForm InputForm(int input, Device, std::span<const TShape> in_shape,
@@ -200,10 +203,11 @@ class ConvolutionOnCpu : public Operator {
 
  private:
   void Compute(std::span<const TBlob> in_data, const void* packed, std::span<const OpReqType> req,
-               std::span<const TBlob> out_data, ConvolutionLoops* loops) const {
+               std::span<const TBlob> out_data, const Epilogue* epilogue,
+               ConvolutionLoops* loops) const {
     loops->Correlate(in_data[0].dptr_, in_data[1].dptr_,
-                     param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_,
-                     packed);
+                     param_.no_bias ? nullptr : in_data[2].dptr_, req[0], out_data[0].dptr_, packed,
+                     epilogue);
   }
   static void ComputeGradients(std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
@@ -242,7 +246,8 @@ class WinogradConvolution final : public ConvolutionOnCpu {
     }
     loops.Correlate(static_cast<const float*>(in_data[0].dptr_), transformed,
                     param_.no_bias ? nullptr : static_cast<const float*>(in_data[2].dptr_),
-                    req[0] == kAddTo, space + own, static_cast<float*>(out_data[0].dptr_));
+                    req[0] == kAddTo, space + own, static_cast<float*>(out_data[0].dptr_),
+                    context.epilogue);
   }
 
   std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,

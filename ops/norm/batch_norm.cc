@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/convert_row.h"
@@ -199,19 +200,22 @@ template <typename Parameters>
 class BatchNormOperator final : public Operator {
  public:
   BatchNormOperator(const Parameters& param, std::span<const TShape> in_shape)
-      : param_(param), axis_(AxisPosition(param.axis, in_shape[kData].ndim())) {}
+      : param_(param),
+        axis_(AxisPosition(param.axis, in_shape[kData].ndim())),
+        has_long_segments_(in_shape[kData].FlatTo3D(axis_)[2] >= kLongSegment) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     VisitComputedIn(in_data[kGamma].type_flag_, [&](auto one) {
       using T = decltype(one);
       if (context.is_train && !param_.use_global_stats) {
-        ForwardOfBatch<T>(in_data, req, out_data);
+        ForwardOfBatch<T>(in_data, req, out_data, context.epilogue);
       } else {
-        ForwardOfMoving<T>(in_data, req, out_data);
+        ForwardOfMoving<T>(in_data, req, out_data, context.epilogue);
       }
     });
   }
+  bool RunsEpilogue() const override { return has_long_segments_; }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
@@ -273,7 +277,7 @@ class BatchNormOperator final : public Operator {
 
   template <typename T>
   void ForwardOfBatch(std::span<const TBlob> in_data, std::span<const OpReqType> req,
-                      std::span<const TBlob> out_data) const {
+                      std::span<const TBlob> out_data, const Epilogue* epilogue) const {
     if (param_.ndev > 1) {
       throw Unimplemented("ndev is ", param_.ndev,
                           ", but a batch's statistics are those of one device");
@@ -288,6 +292,7 @@ class BatchNormOperator final : public Operator {
     RowCall(rows)
         .Read(in_data[kData])
         .Write(out_data[kOut], req[kOut])
+        .Then(epilogue)
         .template RunSegments<T>(1, [&](index_t c, const RowSegments& row, const T* const* in,
                                         T* const* out) {
           const T* const x = in[0];
@@ -314,7 +319,7 @@ class BatchNormOperator final : public Operator {
 
   template <typename T>
   void ForwardOfMoving(std::span<const TBlob> in_data, std::span<const OpReqType> req,
-                       std::span<const TBlob> out_data) const {
+                       std::span<const TBlob> out_data, const Epilogue* epilogue) const {
     const Shape<3> shape = in_data[kData].shape_.FlatTo3D(axis_);
     const index_t channels = shape[1];
     const PerChannel<T> gamma(in_data[kGamma]);
@@ -344,6 +349,7 @@ class BatchNormOperator final : public Operator {
     RowCall(RowLayout::Contiguous(rows, n * together))
         .Read(in_data[kData])
         .Write(out_data[kOut], req[kOut])
+        .Then(epilogue)
         .template Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
           const T* const x = in[0];
           T* const y = out[0];
@@ -367,9 +373,11 @@ class BatchNormOperator final : public Operator {
   }
 
   static constexpr index_t kShortRow = 4096;
+  static constexpr index_t kLongSegment = 128;  // is worth a call of the epilogue
 
   const Parameters param_;
-  const int axis_;  ///< the axis of channels
+  const int axis_;                ///< the axis of channels
+  const bool has_long_segments_;  ///< whether a channel of a sample has many adjacent elements
 };
 
 /// Registers one of the operators under `name` and returns true.

@@ -10,6 +10,7 @@
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/windows/depthwise_loops.h"
 #include "tessera/ops/windows/image_product.h"
+#include "tessera/ops/windows/result_rows.h"
 #include "tessera/ops/windows/unpacked_windows.h"
 #include "tessera/ops/windows/workspace_slots.h"
 #include "tessera/tensor/device/parallel.h"
@@ -70,11 +71,6 @@ struct Tiling {
   index_t lines_, width_, lines_per_tile_, parts_, tile_width_;
 };
 
-template <typename A>
-void AddTo(index_t n, A value, A* out) {
-  ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { out[i] += value; });
-}
-
 /// The products in arithmetic of A: float or double.
 template <typename A>
 class Products {
@@ -122,18 +118,18 @@ class Products {
   }
 
   void Correlate(const void* image, const void* weight, const void* bias, bool add, void* result,
-                 const void* packed_weight) const {
+                 const void* packed_weight, const Epilogue* epilogue) const {
     if (g_.batch * g_.groups * g_.filters * positions_ == 0) return;
     const PackedWeights packed = {static_cast<const float*>(packed_weight),
                                   packed_weight == nullptr ? 0 : WeightPacking()};
-    if (one_channel_) return CorrelateChannels(image, weight, bias, add, result);
+    if (one_channel_) return CorrelateChannels(image, weight, bias, add, result, epilogue);
     const Tiling tiling = PositionTiling();
     const index_t block = RowsOfBlock(tiling.LargestSize());
     if constexpr (std::is_same_v<A, float>) {
       if (PacksFromImages(tiling, block)) {
         return image_product_.Correlate(static_cast<const A*>(image), static_cast<const A*>(weight),
                                         static_cast<const A*>(bias), add, static_cast<A*>(result),
-                                        packed, memory_);
+                                        packed, epilogue, memory_);
       }
     }
     // 16-bit images are converted once for all their tiles.
@@ -166,6 +162,12 @@ class Products {
         const index_t size = tile.size(), begin = windows_.Begin(tile);
         A* const out = direct_ ? static_cast<A*>(result) + out_at + begin : space + tile_at;
         const index_t out_stride = direct_ ? positions_ : size;
+        const ResultRows<A> results = {
+            .data = out,
+            .stride = out_stride,
+            .bias = bias == nullptr ? nullptr : biases.data() + group * g_.filters,
+            .first = out_at + begin,
+            .epilogue = direct_ ? epilogue : nullptr};
         index_t row = 0;
         do {  // once even if there is no channel
           const index_t end = pointwise_ ? rows_ : std::min(rows_, row + block);
@@ -189,24 +191,25 @@ class Products {
               .c = out,
               .ldc = out_stride};
           if constexpr (std::is_same_v<A, float>) {
+            const tensor_internal::ProductEnd then =
+                end == rows_ ? results.End() : tensor_internal::ProductEnd{};
             // The product of a packed group has all rows.
             if (packed.data == nullptr) {
-              Gemm(product);
+              Gemm(product, then);
             } else {
-              GemmPackedLeft(product, OfGroup(packed, g_, group));
+              GemmPackedLeft(product, OfGroup(packed, g_, group), then);
             }
           } else {
             Gemm(product);
+            if (end == rows_) results.Finish(0, g_.filters, 0, size);
           }
           row = end;
         } while (row < rows_);
+        if (direct_) continue;
         for (index_t f = 0; f < g_.filters; ++f) {
-          if (bias != nullptr) {
-            AddTo(size, biases[At(group * g_.filters + f)], out + f * out_stride);
-          }
-          if (!direct_) {
-            Out(result, add).Write(out_at + f * positions_ + begin, size, out + f * size);
-          }
+          const index_t at = out_at + f * positions_ + begin;
+          Out(result, add).Write(at, size, out + f * size);
+          if (epilogue != nullptr) epilogue->Run({.first = at, .run = size});
         }
       }
     });
@@ -489,7 +492,7 @@ class Products {
 
   /// Correlate for groups of one channel: each tap adds the shifted image times its weight.
   void CorrelateChannels(const void* image, const void* weight, const void* bias, bool add,
-                         void* result) const {
+                         void* result, const Epilogue* epilogue) const {
     Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_, memory_->threads);
     WorkspaceArrays<A> arrays;
     const index_t weights = g_.groups * g_.filters * taps_;
@@ -517,9 +520,13 @@ class Products {
           AddTo(positions_, start, out + f * positions_);
         }
         CorrelateChannel(plane, w + (group * g_.filters + f) * taps_, out + f * positions_);
+        if (direct_ && epilogue != nullptr) {
+          epilogue->Run({.first = first + f * positions_, .run = positions_});
+        }
       }
       if (!direct_) {
         Out(result, add).Write(first, g_.filters * positions_, out);
+        if (epilogue != nullptr) epilogue->Run({.first = first, .run = g_.filters * positions_});
       }
     });
   }
@@ -698,17 +705,18 @@ void ConvolutionLoops::Run(Resource* workspace, const std::function<void()>& pro
 }
 
 void ConvolutionLoops::Correlate(const void* image, const void* weight, const void* bias,
-                                 OpReqType req, void* result, const void* packed) {
+                                 OpReqType req, void* result, const void* packed,
+                                 const Epilogue* epilogue) {
   if (req == kNullOp) return;
   if (DepthwiseLoops::Support(geometry_, dtype_)) {
     if (memory_.measures) return;
     DepthwiseLoops(geometry_).Correlate(
         static_cast<const float*>(image), static_cast<const float*>(weight),
-        static_cast<const float*>(bias), req == kAddTo, static_cast<float*>(result));
+        static_cast<const float*>(bias), req == kAddTo, static_cast<float*>(result), epilogue);
     return;
   }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
-    products.Correlate(image, weight, bias, req == kAddTo, result, packed);
+    products.Correlate(image, weight, bias, req == kAddTo, result, packed, epilogue);
   });
 }
 

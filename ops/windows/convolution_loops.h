@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tessera/base/dtype.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/windows/window_parameters.h"
 #include "tessera/resource/resource.h"
@@ -58,9 +59,10 @@ class ConvolutionLoops {
 
   /// Computes the result from the image: result[n][f][o] = bias[f] + the sum over f's channels and
   /// the kernel's taps of weight[f][c][t] * image[n][c][o * stride + t * dilate - pad]. `bias` may
-  /// be null. `packed` is the weights' form (WeightForm) or null.
+  /// be null. `packed` is the weights' form (WeightForm) or null. `epilogue` follows unless it is
+  /// null: it takes elements that are in a near cache.
   void Correlate(const void* image, const void* weight, const void* bias, OpReqType req,
-                 void* result, const void* packed = nullptr);
+                 void* result, const void* packed = nullptr, const Epilogue* epilogue = nullptr);
   /// Returns the form in which Correlate's products take the weights: packed as left operands. The
   /// result has the same bits. There is none for windows without products, for other types than
   /// float32, and where packing does not pay.

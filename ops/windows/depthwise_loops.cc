@@ -59,15 +59,18 @@ DepthwiseLoops::DepthwiseLoops(const ConvolutionGeometry& geometry)
 }
 
 void DepthwiseLoops::Correlate(const float* image, const float* weight, const float* bias, bool add,
-                               float* result) const {
-  ForEachRange(g_.batch * filters_, g_.positions[1], WorkOfRow(g_.positions[2]),
-               [&](index_t plane, index_t begin, index_t end) {
-                 const index_t filter = plane % filters_;
-                 tensor_internal::DepthwiseCorrelate(
-                     window_, image + plane / g_.filters * image_size_, weight + filter * taps_,
-                     bias == nullptr ? 0.0f : bias[filter], add, begin, end,
-                     result + plane * positions_);
-               });
+                               float* result, const Epilogue* epilogue) const {
+  const index_t width = g_.positions[2];
+  ForEachRange(
+      g_.batch * filters_, g_.positions[1], WorkOfRow(g_.positions[2]),
+      [&](index_t plane, index_t begin, index_t end) {
+        const index_t filter = plane % filters_;
+        tensor_internal::DepthwiseCorrelate(
+            window_, image + plane / g_.filters * image_size_, weight + filter * taps_,
+            bias == nullptr ? 0.0f : bias[filter], add, begin, end, result + plane * positions_);
+        if (epilogue == nullptr) return;
+        epilogue->Run({.first = plane * positions_ + begin * width, .run = (end - begin) * width});
+      });
 }
 
 void DepthwiseLoops::Spread(const float* result, const float* weight, const float* bias, bool add,

@@ -3,6 +3,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/tensor/nn/depthwise_window.h"
 
@@ -22,7 +23,7 @@ class DepthwiseLoops {
 
   /// These are the members of ConvolutionLoops.
   void Correlate(const float* image, const float* weight, const float* bias, bool add,
-                 float* result) const;
+                 float* result, const Epilogue* epilogue = nullptr) const;
   void Spread(const float* result, const float* weight, const float* bias, bool add,
               float* image) const;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tessera/ops/loops/row_loop.h"
+#include "tessera/ops/windows/result_rows.h"
 #include "tessera/ops/windows/window_parameters.h"
 #include "tessera/ops/windows/workspace_slots.h"
 #include "tessera/tensor/device/parallel.h"
@@ -74,7 +74,7 @@ index_t ImageProduct::SharedImages() const {
 }
 
 void ImageProduct::Correlate(const float* image, const float* weight, const float* bias, bool add,
-                             float* result, const PackedWeights& packed,
+                             float* result, const PackedWeights& packed, const Epilogue* epilogue,
                              ConvolutionMemory* memory) const {
   const index_t shared = SharedImages();
   const index_t chunks = (g_.batch + shared - 1) / shared, tasks = chunks * g_.groups;
@@ -95,21 +95,24 @@ void ImageProduct::Correlate(const float* image, const float* weight, const floa
     const index_t first_plane = first * g_.groups + group, images = last - first;
     const ImageColumns columns = {this, image + first_plane * g_.channels * image_size_};
     // The results of several images are computed side by side, and moved then.
-    float* const out = result + first_plane * g_.filters * positions_;
+    const index_t out_at = first_plane * g_.filters * positions_;
+    const index_t out_stride = g_.groups * g_.filters * positions_;  // from image to image
+    float* const out = result + out_at;
     float* const shared_out = images > 1 ? arrays.At(s * scratch) : out;
-    const auto for_each_result = [&](const auto& body) {
+    const float* const biases = bias == nullptr ? nullptr : bias + group * g_.filters;
+    const auto for_each_filter = [&](const auto& body) {
       ParallelFor(g_.filters, StepsPerTask(images * positions_), [&](index_t begin, index_t end) {
         for (index_t f = begin; f < end; ++f) {
-          for (index_t n = 0; n < images; ++n) {
-            body(f, out + (n * g_.groups * g_.filters + f) * positions_,
-                 shared_out + (f * images + n) * positions_);
-          }
+          body(f, out + f * positions_, shared_out + f * images * positions_);
         }
       });
     };
     if (images > 1 && add) {
-      for_each_result(
-          [&](index_t, const float* from, float* to) { std::copy_n(from, positions_, to); });
+      for_each_filter([&](index_t, const float* from, float* to) {
+        for (index_t n = 0; n < images; ++n) {
+          std::copy_n(from + n * out_stride, positions_, to + n * positions_);
+        }
+      });
     }
     const tensor_internal::GemmArguments<float> product = {.transpose_a = false,
                                                            .transpose_b = false,
@@ -124,17 +127,27 @@ void ImageProduct::Correlate(const float* image, const float* weight, const floa
                                                            .beta = static_cast<float>(add ? 1 : 0),
                                                            .c = shared_out,
                                                            .ldc = images * positions_};
+    const ResultRows<float> rows = {
+        .data = out, .stride = positions_, .bias = biases, .first = out_at, .epilogue = epilogue};
+    const tensor_internal::ProductEnd end =
+        images == 1 ? rows.End() : tensor_internal::ProductEnd{};
     if (packed.data == nullptr) {
-      Gemm(product, {ImageColumns::Write, &columns});
+      Gemm(product, {ImageColumns::Write, &columns}, end);
     } else {
-      GemmPackedLeft(product, OfGroup(packed, g_, group), {ImageColumns::Write, &columns});
+      GemmPackedLeft(product, OfGroup(packed, g_, group), {ImageColumns::Write, &columns}, end);
     }
-    if (images == 1 && bias == nullptr) return;
-    for_each_result([&](index_t f, float* to, const float* from) {
-      if (images > 1) std::copy_n(from, positions_, to);
-      if (bias == nullptr) return;
-      const float start = bias[group * g_.filters + f];
-      ForEach(positions_, [=](index_t i) TESSERA_LOOP_BODY { to[i] += start; });
+    if (images == 1) return;
+    for_each_filter([&](index_t f, float* to, const float* from) {
+      for (index_t n = 0; n < images; ++n) {
+        float* const plane = to + n * out_stride;
+        std::copy_n(from + n * positions_, positions_, plane);
+        if (biases != nullptr) AddTo(positions_, biases[f], plane);
+      }
+      if (epilogue == nullptr) return;
+      epilogue->Run({.first = out_at + f * positions_,
+                     .run = positions_,
+                     .count = images,
+                     .stride = out_stride});
     });
   });
 }

@@ -2,6 +2,7 @@
 #define TESSERA_OPS_WINDOWS_IMAGE_PRODUCT_H_
 
 #include "tessera/base/shape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/ops/windows/unpacked_windows.h"
 #include "tessera/tensor/linalg/gemm.h"
@@ -26,10 +27,11 @@ class ImageProduct {
   /// Returns the number of images that share a product.
   index_t SharedImages() const;
 
-  /// Computes the results. `packed` has no data if the weights are not packed. Only tells how much
-  /// memory it must have if `memory` measures.
+  /// Computes the results. `packed` has no data if the weights are not packed. `epilogue` follows
+  /// unless it is null. Only tells how much memory it must have if `memory` measures.
   void Correlate(const float* image, const float* weight, const float* bias, bool add,
-                 float* result, const PackedWeights& packed, ConvolutionMemory* memory) const;
+                 float* result, const PackedWeights& packed, const Epilogue* epilogue,
+                 ConvolutionMemory* memory) const;
 
  private:
   struct ImageColumns;

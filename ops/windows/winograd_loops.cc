@@ -158,7 +158,8 @@ void WinogradLoops::TransformWeights(const float* weight, float* transformed) co
 }
 
 void WinogradLoops::Correlate(const float* image, const float* transformed, const float* bias,
-                              bool add, float* workspace, float* result) const {
+                              bool add, float* workspace, float* result,
+                              const Epilogue* epilogue) const {
   float* const all_sums = workspace + groups_at_once_ * input_size_;
   if (!one_by_one_) {
     RunInSlots(groups_at_once_, groups_, [&](index_t slot, index_t i) {
@@ -167,7 +168,7 @@ void WinogradLoops::Correlate(const float* image, const float* transformed, cons
       TransformInput(group, 0, g_.channels, image, input);
       for (index_t block = 0; block < filter_blocks_; ++block) {
         ComputeFilters(group, block, input, transformed, bias, add, all_sums + slot * sums_size_,
-                       result);
+                       result, epilogue);
       }
     });
     return;
@@ -179,7 +180,7 @@ void WinogradLoops::Correlate(const float* image, const float* transformed, cons
         [&](index_t begin, index_t end) { TransformInput(group, begin, end, image, workspace); });
     RunInSlots(sums_at_once_, filter_blocks_, [&](index_t slot, index_t block) {
       ComputeFilters(group, block, workspace, transformed, bias, add, all_sums + slot * sums_size_,
-                     result);
+                     result, epilogue);
     });
   }
 }
@@ -201,7 +202,7 @@ void WinogradLoops::TransformInput(const Group& group, index_t channel_begin, in
 
 void WinogradLoops::ComputeFilters(const Group& group, index_t block, const float* input,
                                    const float* transformed, const float* bias, bool add,
-                                   float* sums, float* result) const {
+                                   float* sums, float* result, const Epilogue* epilogue) const {
   const index_t begin = block * g_.filters / filter_blocks_;
   const index_t end = (block + 1) * g_.filters / filter_blocks_;
   // With fewer columns, the order of sums would depend on the number of them.
@@ -226,6 +227,36 @@ void WinogradLoops::ComputeFilters(const Group& group, index_t block, const floa
     tensor_internal::WinogradOutput(tiles_, sums + (f - begin) * pitch_, sums_stride_,
                                     bias == nullptr ? 0.0f : bias[f], add, group.begin, group.end,
                                     result + f * Volume(g_.positions));
+    if (epilogue != nullptr) Finish(group, f, *epilogue);
+  }
+}
+
+void WinogradLoops::Finish(const Group& group, index_t filter, const Epilogue& epilogue) const {
+  const index_t height = tiles_.out_height, width = tiles_.out_width, size = tiles_.size;
+  const index_t rows = Over(height, size), columns = Over(width, size);  // of tiles in an image
+  for (index_t tile = group.begin; tile < group.end;) {
+    const index_t image = tile / (rows * columns), row = tile / columns % rows;
+    const index_t column = tile % columns, count = group.end - tile;
+    const index_t plane = image * tiles_.out_stride + filter * height * width;
+    const index_t images = row == 0 && column == 0 ? count / (rows * columns) : 0;
+    const index_t y = row * size, x = column * size;
+    if (images > 0) {
+      epilogue.Run(
+          {.first = plane, .run = height * width, .count = images, .stride = tiles_.out_stride});
+      tile += images * rows * columns;
+    } else if (column == 0 && count >= columns) {
+      const index_t whole = std::min(count / columns, rows - row);
+      const index_t lines = std::min(height, y + whole * size) - y;
+      epilogue.Run({.first = plane + y * width, .run = lines * width});
+      tile += whole * columns;
+    } else {
+      const index_t part = std::min(count, columns - column);
+      epilogue.Run({.first = plane + y * width + x,
+                    .run = std::min(width, x + part * size) - x,
+                    .count = std::min(height, y + size) - y,
+                    .stride = width});
+      tile += part;
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/tensor/nn/winograd_tiles.h"
 
@@ -51,7 +52,7 @@ class WinogradLoops {
   /// Computes ConvolutionLoops::Correlate with transformed weights. `workspace` is aligned to 64
   /// bytes.
   void Correlate(const float* image, const float* transformed, const float* bias, bool add,
-                 float* workspace, float* result) const;
+                 float* workspace, float* result, const Epilogue* epilogue = nullptr) const;
 
  private:
   /// A group's tiles [begin, end).
@@ -65,7 +66,9 @@ class WinogradLoops {
   /// Computes the group's results of a block of filters. `sums` is scratch memory.
   void ComputeFilters(const Group& group, index_t block, const float* input,
                       const float* transformed, const float* bias, bool add, float* sums,
-                      float* result) const;
+                      float* result, const Epilogue* epilogue) const;
+  /// Runs the epilogue on a filter's results of the group.
+  void Finish(const Group& group, index_t filter, const Epilogue& epilogue) const;
 
   ConvolutionGeometry g_;
   tensor_internal::WinogradTiles tiles_;
