@@ -15,6 +15,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/base/shape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/map.h"
 #include "tessera/ops/loops/map_pairs.h"
@@ -230,11 +231,30 @@ class ReadyMap {
     for (FusedMap::Stage& stage : stages) AddStage(map, &stage);
     JoinPairs();
     PlaceSlots(map);
+    FindInplaceOptions();
   }
 
   const TShape& shape() const { return shape_; }
   const std::vector<Stage>& stages() const { return stages_; }
   bool IsBroadcast(int input) const { return broadcasts_[At(input)].has_value(); }
+  std::vector<DType> OutputTypes() const {
+    std::vector<DType> types;
+    for (const Stage& stage : stages_) {
+      if (stage.output == kNone) continue;
+      types.resize(std::max(types.size(), At(stage.output) + 1));
+      types[At(stage.output)] = stage.dtype;
+    }
+    return types;
+  }
+
+  /// An input whose elements are not read after those of an output have been written.
+  struct InplaceOption {
+    int input;
+    int output;
+  };
+  const std::vector<InplaceOption>& inplace_options() const { return inplace_options_; }
+  /// The result of the function OutputForFirstInput.
+  int output_for_first_input() const { return output_for_first_input_; }
 
   void Run(std::span<const TBlob> inputs, std::span<const OpReqType> req,
            std::span<const TBlob> outputs) const;
@@ -356,6 +376,25 @@ class ReadyMap {
     block_ = most / longest * longest;
   }
 
+  void FindInplaceOptions() {
+    std::vector<int> last(input_types_.size(), kNone);  // the last stages that read the inputs
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      for (const FusedMap::Operand& operand : stages_[i].operands) {
+        if (operand.kind == Kind::kInput) last[At(operand.index)] = static_cast<int>(i);
+      }
+    }
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const int output = stages_[i].output;
+      if (output == kNone) continue;
+      for (int k = 0; k < static_cast<int>(last.size()); ++k) {
+        if (IsBroadcast(k) || last[At(k)] > static_cast<int>(i)) continue;
+        inplace_options_.push_back({k, output});
+        const bool is_like = stages_[i].dtype == input_types_[At(k)];
+        if (k == 0 && is_like && output_for_first_input_ == kNone) output_for_first_input_ = output;
+      }
+    }
+  }
+
   /// Returns the slot of a number in that type.
   int SlotOfNumber(const NumberBlock& number) {
     const auto found = std::find(numbers_.begin(), numbers_.end(), number);
@@ -387,10 +426,12 @@ class ReadyMap {
   index_t slot_bytes_ = 0;
   index_t block_ = 0;  // the elements of a block
   index_t cost_ = 0;   // of an element, in cheap loops
+  std::vector<InplaceOption> inplace_options_;
+  int output_for_first_input_ = kNone;
 };
 
 /// One call of a map.
-class Call {
+class Call final : public Epilogue {
  public:
   Call(const ReadyMap& map, std::span<const TBlob> inputs, std::span<const OpReqType> req,
        std::span<const TBlob> outputs)
@@ -415,46 +456,61 @@ class Call {
     }
   }
 
-  void Run(index_t begin, index_t end) const {
-    Range range(begin, std::min(map_.block_, end - begin));
-    FillNumbers(&range);
-    std::array<std::optional<BroadcastReader>, FusedMap::kMaxInputs> readers;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!map_.broadcasts_[i]) continue;
-      readers[i].emplace(*map_.broadcasts_[i], inputs_[i].dptr_, inputs_[i].type_flag_, begin);
-      range.inputs[i] = Slot(&range, map_.input_slots_[i]);
-      if (map_.is_repeated_[i]) readers[i]->Read(range.n, Slot(&range, map_.input_slots_[i]));
+  void Run(const ElementSegments& elements) const override {
+    ElementSegments segments = elements;
+    if (segments.stride == segments.run) {
+      segments.run *= segments.count;
+      segments.count = 1;
     }
-    for (; range.first < end; range.first += map_.block_) {
-      range.n = std::min(map_.block_, end - range.first);
-      for (size_t i = 0; i < inputs_.size(); ++i) {
-        if (!readers[i]) {
-          range.inputs[i] = static_cast<const char*>(inputs_[i].dptr_) +
-                            range.first * DTypeSizeBytes(inputs_[i].type_flag_);
-        } else if (!map_.is_repeated_[i]) {
-          readers[i]->Read(range.n, Slot(&range, map_.input_slots_[i]));
-        }
-      }
-      for (size_t i = 0; i < map_.stages_.size(); ++i) {
-        if (!IsNeeded(i)) continue;
-        VisitComputed(map_.stages_[i].computed_in,
-                      [&](auto t) { RunStage<decltype(t)>(i, &range); });
-      }
+    Range range(std::min(map_.block_, segments.run));
+    FillNumbers(&range);
+    for (index_t i = 0; i < segments.count; ++i) {
+      const index_t begin = segments.first + i * segments.stride;
+      RunSegment(begin, begin + segments.run, &range);
     }
     tensor_internal::FinishStores(streams_ ? Stores::kStreamed : Stores::kCached);
   }
 
  private:
-  /// A range of elements that one thread computes, block by block.
+  /// The elements that one thread computes, block by block.
   struct Range {
-    Range(index_t first_element, index_t num_elements) : first(first_element), n(num_elements) {}
+    explicit Range(index_t num_elements) : n(num_elements) {}
 
-    index_t first;                                          // of the block
+    index_t first = 0;                                      // of the block
     index_t n;                                              // the elements of the block
     std::array<const void*, FusedMap::kMaxInputs> inputs;   // the block's elements
     std::array<const void*, FusedMap::kMaxStages> results;  // likewise, where they are kept
+    std::array<std::optional<BroadcastReader>, FusedMap::kMaxInputs> readers;
     alignas(kCacheLineBytes) char scratch[kScratchBytes];
   };
+
+  void RunSegment(index_t begin, index_t end, Range* range) const {
+    range->n = std::min(map_.block_, end - begin);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!map_.broadcasts_[i]) continue;
+      char* const slot = Slot(range, map_.input_slots_[i]);
+      range->readers[i].emplace(*map_.broadcasts_[i], inputs_[i].dptr_, inputs_[i].type_flag_,
+                                begin);
+      range->inputs[i] = slot;
+      if (map_.is_repeated_[i]) range->readers[i]->Read(range->n, slot);
+    }
+    for (range->first = begin; range->first < end; range->first += map_.block_) {
+      range->n = std::min(map_.block_, end - range->first);
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (!range->readers[i]) {
+          range->inputs[i] = static_cast<const char*>(inputs_[i].dptr_) +
+                             range->first * DTypeSizeBytes(inputs_[i].type_flag_);
+        } else if (!map_.is_repeated_[i]) {
+          range->readers[i]->Read(range->n, Slot(range, map_.input_slots_[i]));
+        }
+      }
+      for (size_t i = 0; i < map_.stages_.size(); ++i) {
+        if (!IsNeeded(i)) continue;
+        VisitComputed(map_.stages_[i].computed_in,
+                      [&](auto t) { RunStage<decltype(t)>(i, range); });
+      }
+    }
+  }
 
   bool IsNeeded(size_t stage) const { return (needed_ >> stage & 1) != 0; }
 
@@ -551,9 +607,9 @@ void ReadyMap::Run(std::span<const TBlob> inputs, std::span<const OpReqType> req
   const auto plan = tensor_internal::TaskPlan::Of(size_, 1, cost_ - 1);
   const index_t grain = std::max(plan.grain, std::min(size_ / kManyRanges, ElementsPerTask()));
   const TBlob& first = outputs[At(wanted - req.begin())];
-  tensor_internal::ParallelForLines(plan.count, grain, first.dptr_,
-                                    DTypeSizeBytes(first.type_flag_),
-                                    [&call](index_t begin, index_t end) { call.Run(begin, end); });
+  tensor_internal::ParallelForLines(
+      plan.count, grain, first.dptr_, DTypeSizeBytes(first.type_flag_),
+      [&call](index_t begin, index_t end) { call.Run({.first = begin, .run = end - begin}); });
 }
 
 class FusedMapOperator final : public Operator {
@@ -569,18 +625,20 @@ class FusedMapOperator final : public Operator {
   const std::shared_ptr<const ReadyMap> map_;
 };
 
+/// Returns count names: prefix0, prefix1, and so on.
+std::vector<std::string> Numbered(const std::string& prefix, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
+  return names;
+}
+
 class FusedMapProperty final : public OperatorProperty {
  public:
   explicit FusedMapProperty(const FusedMap& map)
       : input_shapes_(map.input_shapes),
         input_types_(map.input_types),
-        map_(std::make_shared<const ReadyMap>(map)) {
-    for (const Stage& stage : map_->stages()) {
-      if (stage.output == kNone) continue;
-      output_types_.resize(std::max(output_types_.size(), At(stage.output) + 1));
-      output_types_[At(stage.output)] = stage.dtype;
-    }
-  }
+        map_(std::make_shared<const ReadyMap>(map)),
+        output_types_(map_->OutputTypes()) {}
 
   void Init(const ParameterMap&) override {}
   ParameterMap GetParams() const override { return {}; }
@@ -604,20 +662,9 @@ class FusedMapProperty final : public OperatorProperty {
   }
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
-    const std::vector<Stage>& stages = map_->stages();
-    std::vector<int> last(in_data.size(), kNone);  // the last stages that read the inputs
-    for (size_t i = 0; i < stages.size(); ++i) {
-      for (const FusedMap::Operand& operand : stages[i].operands) {
-        if (operand.kind == Kind::kInput) last[At(operand.index)] = static_cast<int>(i);
-      }
-    }
     std::vector<InplacePair> pairs;
-    for (size_t i = 0; i < stages.size(); ++i) {
-      if (stages[i].output == kNone) continue;
-      for (size_t k = 0; k < in_data.size(); ++k) {
-        if (map_->IsBroadcast(static_cast<int>(k)) || last[k] > static_cast<int>(i)) continue;
-        pairs.push_back({in_data[k], out_data[At(stages[i].output)]});
-      }
+    for (const auto& [input, output] : map_->inplace_options()) {
+      pairs.push_back({in_data[At(input)], out_data[At(output)]});
     }
     return pairs;
   }
@@ -632,16 +679,191 @@ class FusedMapProperty final : public OperatorProperty {
   }
 
  private:
-  static std::vector<std::string> Numbered(const std::string& prefix, size_t count) {
-    std::vector<std::string> names;
-    for (size_t i = 0; i < count; ++i) names.push_back(prefix + std::to_string(i));
-    return names;
-  }
-
   const std::vector<TShape> input_shapes_;
   const std::vector<DType> input_types_;
   const std::shared_ptr<const ReadyMap> map_;
-  std::vector<DType> output_types_;
+  const std::vector<DType> output_types_;
+};
+
+/// A producer followed by a map.
+class ProducerWithMap final : public Operator {
+ public:
+  ProducerWithMap(std::unique_ptr<Operator> producer, size_t num_inputs, size_t num_outputs,
+                  std::shared_ptr<const ReadyMap> map)
+      : producer_(std::move(producer)),
+        num_inputs_(num_inputs),
+        num_outputs_(num_outputs),
+        map_(std::move(map)) {
+    SetImplementationOf(*producer_);
+  }
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    const Arguments arguments(*this, in_data, req, out_data);
+    OpContext of_producer = context;
+    if (!context.prepared.empty()) of_producer.prepared = context.prepared.first(num_inputs_);
+    if (!producer_->RunsEpilogue()) {
+      producer_->Forward(of_producer, in_data.first(num_inputs_), arguments.req(),
+                         arguments.outputs());
+      map_->Run(arguments.map_inputs(), arguments.map_req, arguments.map_outputs);
+      return;
+    }
+    const Call epilogue(*map_, arguments.map_inputs(), arguments.map_req, arguments.map_outputs);
+    of_producer.epilogue = &epilogue;
+    producer_->Forward(of_producer, in_data.first(num_inputs_), arguments.req(),
+                       arguments.outputs());
+  }
+
+  PreparedForm InputForm(int input, Device device, std::span<const TShape> in_shape,
+                         std::span<const DType> in_type) const override {
+    if (At(input) >= num_inputs_) return {};
+    return producer_->InputForm(input, device, in_shape.first(num_inputs_),
+                                in_type.first(num_inputs_));
+  }
+
+  std::optional<int64_t> ForwardWorkspaceBytes(int threads, std::span<const TBlob> in_data,
+                                               std::span<const OpReqType> req,
+                                               std::span<const TBlob> out_data) const override {
+    const Arguments arguments(*this, in_data, req, out_data);
+    return producer_->ForwardWorkspaceBytes(threads, in_data.first(num_inputs_), arguments.req(),
+                                            arguments.outputs());
+  }
+
+ private:
+  /// The arguments of the producer and of the map in a call.
+  struct Arguments {
+    Arguments(const ProducerWithMap& op, std::span<const TBlob> in_data,
+              std::span<const OpReqType> all_req, std::span<const TBlob> out_data)
+        : map_req(all_req.subspan(op.num_outputs_, out_data.size() - op.num_outputs_)),
+          map_outputs(out_data.subspan(op.num_outputs_)),
+          num_outputs(op.num_outputs_) {
+      // The producer's requests, then those of its mutated inputs.
+      const std::span<const OpReqType> mutated = all_req.subspan(out_data.size());
+      std::copy_n(all_req.begin(), num_outputs, requests.begin());
+      std::copy(mutated.begin(), mutated.end(), requests.begin() + num_outputs);
+      num_requests = num_outputs + mutated.size();
+      std::copy_n(out_data.begin(), num_outputs, results.begin());
+      if (requests[0] == kNullOp) {
+        const size_t output = At(op.map_->output_for_first_input());
+        requests[0] = map_req[output];
+        results[0] = map_outputs[output];
+      }
+      inputs[0] = results[0];
+      std::copy(in_data.begin() + op.num_inputs_, in_data.end(), inputs.begin() + 1);
+      num_inputs = 1 + in_data.size() - op.num_inputs_;
+    }
+
+    std::span<const OpReqType> req() const { return {requests.data(), num_requests}; }
+    std::span<const TBlob> outputs() const { return {results.data(), num_outputs}; }
+    std::span<const TBlob> map_inputs() const { return {inputs.data(), num_inputs}; }
+
+    const std::span<const OpReqType> map_req;
+    const std::span<const TBlob> map_outputs;
+    const size_t num_outputs;
+    size_t num_requests = 0, num_inputs = 0;
+    std::array<OpReqType, MapProducer::kMaxResults> requests{};
+    std::array<TBlob, MapProducer::kMaxResults> results;
+    std::array<TBlob, FusedMap::kMaxInputs> inputs;
+  };
+
+  const std::unique_ptr<Operator> producer_;
+  const size_t num_inputs_, num_outputs_;  // of the producer
+  const std::shared_ptr<const ReadyMap> map_;
+};
+
+class ProducerWithMapProperty final : public OperatorProperty {
+ public:
+  ProducerWithMapProperty(const FusedMap& map, const MapProducer& producer)
+      : producer_(producer),
+        num_inputs_(producer.property->ListArguments().size()),
+        num_outputs_(producer.property->ListOutputs().size()),
+        name_(producer.property->TypeString() + "+FusedMap"),
+        input_shapes_(map.input_shapes.begin() + 1, map.input_shapes.end()),
+        input_types_(map.input_types.begin() + 1, map.input_types.end()),
+        map_(std::make_shared<const ReadyMap>(map)),
+        output_types_(map_->OutputTypes()) {}
+
+  void Init(const ParameterMap&) override {}
+  ParameterMap GetParams() const override { return producer_.property->GetParams(); }
+  std::vector<std::string> ListArguments() const override {
+    return Joined(producer_.property->ListArguments(), Numbered("input", input_types_.size()));
+  }
+  std::vector<std::string> ListOutputs() const override {
+    return Joined(producer_.property->ListOutputs(), Numbered("output", output_types_.size()));
+  }
+  std::vector<int> MutatedInputs() const override { return producer_.property->MutatedInputs(); }
+  Purity purity() const override { return producer_.property->purity(); }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    std::vector<TShape> inputs = First(*in_shape, num_inputs_);
+    std::vector<TShape> outputs = First(*out_shape, num_outputs_);
+    MergeShape(*this, "output", &outputs[0], map_->shape());
+    const bool is_known = producer_.property->InferShape(&inputs, &outputs);
+    *in_shape = Joined(std::move(inputs), input_shapes_);
+    *out_shape =
+        Joined(std::move(outputs), std::vector<TShape>(output_types_.size(), map_->shape()));
+    return is_known;
+  }
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    std::vector<DType> inputs = First(*in_type, num_inputs_);
+    std::vector<DType> outputs = First(*out_type, num_outputs_);
+    const bool is_known = producer_.property->InferType(&inputs, &outputs);
+    *in_type = Joined(std::move(inputs), input_types_);
+    *out_type = Joined(std::move(outputs), output_types_);
+    return is_known;
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape> in_shape) const override {
+    return producer_.property->ForwardResource(in_shape.first(num_inputs_));
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    std::vector<InplacePair> pairs = producer_.property->ForwardInplaceOption(
+        in_data.first(num_inputs_), out_data.first(num_outputs_));
+    const int held = map_->output_for_first_input();
+    if (held != kNone) {
+      // The producer may compute its first output there.
+      for (size_t i = 0, count = pairs.size(); i < count; ++i) {
+        if (pairs[i].target != out_data[0]) continue;
+        pairs.push_back({pairs[i].source, out_data[num_outputs_ + At(held)]});
+      }
+    }
+    for (const auto& [input, output] : map_->inplace_options()) {
+      if (input == 0 || output == held) continue;
+      pairs.push_back({in_data[num_inputs_ + At(input) - 1], out_data[num_outputs_ + At(output)]});
+    }
+    return pairs;
+  }
+  bool HasGradient() const override { return false; }
+  std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
+                                           std::span<const DType> in_type) const override {
+    const std::span<const TShape> shapes = in_shape.first(num_inputs_);
+    const std::span<const DType> types = in_type.first(num_inputs_);
+    const OperatorProperty& producer = *producer_.property;
+    std::unique_ptr<Operator> op =
+        producer_.implementation.empty()
+            ? producer.CreateOperator(device, shapes, types)
+            : producer.CreateImplementation(producer_.implementation, device, shapes, types);
+    return std::make_unique<ProducerWithMap>(std::move(op), num_inputs_, num_outputs_, map_);
+  }
+  const std::string& TypeString() const override { return name_; }
+
+ private:
+  template <typename T>
+  static std::vector<T> First(const std::vector<T>& list, size_t count) {
+    return {list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+  template <typename T>
+  static std::vector<T> Joined(std::vector<T> first, const std::vector<T>& then) {
+    first.insert(first.end(), then.begin(), then.end());
+    return first;
+  }
+
+  const MapProducer producer_;
+  const size_t num_inputs_, num_outputs_;  // of the producer
+  const std::string name_;
+  const std::vector<TShape> input_shapes_;  // of the map, without the first input
+  const std::vector<DType> input_types_;
+  const std::shared_ptr<const ReadyMap> map_;
+  const std::vector<DType> output_types_;  // of the map
 };
 
 }  // namespace
@@ -651,8 +873,15 @@ int NumBlocks(const FusedMap& map) {
   return AssignBlocks(map.stages, &block_of);
 }
 
+int OutputForFirstInput(const FusedMap& map) { return ReadyMap(map).output_for_first_input(); }
+
 std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map) {
   return std::make_shared<const FusedMapProperty>(map);
+}
+
+std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map,
+                                                     const MapProducer& producer) {
+  return std::make_shared<const ProducerWithMapProperty>(map, producer);
 }
 
 }  // namespace tessera

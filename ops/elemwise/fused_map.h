@@ -2,6 +2,7 @@
 #define TESSERA_OPS_ELEMWISE_FUSED_MAP_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tessera/base/dtype.h"
@@ -39,6 +40,15 @@ struct FusedMap {
   std::vector<Stage> stages;         ///< each after those that it reads; at most kMaxStages
 };
 
+/// An operator whose first output is the first input of a map.
+struct MapProducer {
+  /// The most outputs and mutated inputs of the operator.
+  static constexpr int kMaxResults = 8;
+
+  std::shared_ptr<const OperatorProperty> property;
+  std::string implementation = "";  ///< the name of the one to use; empty for the usual choice
+};
+
 /// Returns the largest number of stages whose results are kept at a time for later stages.
 int NumBlocks(const FusedMap& map);
 
@@ -51,6 +61,25 @@ int NumBlocks(const FusedMap& map);
 ///
 /// Requires: `map` keeps the limits of FusedMap on inputs and stages.
 std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map);
+
+/// Returns the output in whose memory the first input may lie: no stage reads this input after the
+/// one that computes the output, and both have one type. Returns -1 if there is none.
+int OutputForFirstInput(const FusedMap& map);
+
+/// Returns an operator on the CPU that runs the map on the results of another operator, as soon as
+/// they have been computed (Operator::RunsEpilogue), or else when all of them have. Its inputs are
+/// the producer's, then those of the map after the first one; its outputs are the producer's, then
+/// those of the map. The results are the same bit for bit as those of the operators one after the
+/// other.
+///
+/// The producer's first output needs no memory: if its request is kNullOp, it is computed in that
+/// of OutputForFirstInput, which there must then be and whose request must be kWriteTo. The
+/// property is in no registry and has no gradient.
+///
+/// Requires: the map keeps the limits of FusedMap, the producer those of MapProducer, and the
+/// producer's first output has the shape of the map.
+std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map,
+                                                     const MapProducer& producer);
 
 }  // namespace tessera
 

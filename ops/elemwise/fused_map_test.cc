@@ -7,19 +7,25 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/epilogue.h"
 #include "tessera/ops/loops/convert_row.h"
 #include "tessera/ops/loops/map.h"
 #include "tessera/ops/loops/map_function.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/property.h"
 #include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/functors.h"
 #include "tessera/tensor/tblob.h"
@@ -113,6 +119,53 @@ TShape Shrunk(const TShape& shape, std::mt19937* random) {
   return TShape(std::span<const index_t>(extents));
 }
 
+/// Copies its input. The second half of the elements is finished first, then pieces of the others.
+class CopyOperator final : public Operator {
+ public:
+  explicit CopyOperator(bool runs_epilogue) : runs_epilogue_(runs_epilogue) {}
+
+  bool RunsEpilogue() const override { return runs_epilogue_; }
+  void Forward(const OpContext& context, std::span<const TBlob> in_data, std::span<const OpReqType>,
+               std::span<const TBlob> out_data) override {
+    const index_t n = in_data[0].Size(), half = n / 2;
+    std::memcpy(out_data[0].dptr_, in_data[0].dptr_,
+                static_cast<size_t>(n * DTypeSizeBytes(in_data[0].type_flag_)));
+    EXPECT_EQ(context.epilogue != nullptr, runs_epilogue_);
+    if (!runs_epilogue_) return;
+    context.epilogue->Run({.first = half, .run = n - half});
+    const index_t pairs = half / 6;
+    context.epilogue->Run({.first = 0, .run = 3, .count = pairs, .stride = 6});
+    context.epilogue->Run({.first = 3, .run = 3, .count = pairs, .stride = 6});
+    context.epilogue->Run({.first = 6 * pairs, .run = 1, .count = half - 6 * pairs, .stride = 1});
+  }
+
+ private:
+  const bool runs_epilogue_;
+};
+
+class CopyProperty final : public OperatorProperty {
+ public:
+  explicit CopyProperty(bool runs_epilogue) : runs_epilogue_(runs_epilogue) {}
+
+  void Init(const ParameterMap&) override {}
+  ParameterMap GetParams() const override { return {}; }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    (*in_shape)[0] = (*out_shape)[0];
+    return true;
+  }
+  std::unique_ptr<Operator> CreateOperator(Device, std::span<const TShape>,
+                                           std::span<const DType>) const override {
+    return std::make_unique<CopyOperator>(runs_epilogue_);
+  }
+  const std::string& TypeString() const override {
+    static const std::string name = "Copy";
+    return name;
+  }
+
+ private:
+  const bool runs_epilogue_;
+};
+
 /// A map, its arrays, and what single maps make of them.
 class Case {
  public:
@@ -162,6 +215,25 @@ class Case {
     const auto fused = property->CreateOperator(Device::Cpu(), map_.input_shapes, map_.input_types);
     fused->Forward({}, inputs, requests, outputs);
     if (is_in_place) outputs_[target] = inputs_[source];
+  }
+
+  /// Runs the map behind an operator that copies the first input, whose result is kept or has no
+  /// memory of its own. Requires an output for it then.
+  void RunBehindCopy(bool runs_epilogue, bool is_kept) {
+    std::vector<TBlob> inputs, outputs;
+    for (Array& input : inputs_) inputs.push_back(input.blob());
+    Array result(map_.shape, map_.input_types[0]);
+    outputs.push_back(is_kept ? result.blob() : TBlob());
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      outputs.push_back(requests_[i] == kNullOp ? TBlob() : outputs_[i].blob());
+    }
+    std::vector<OpReqType> requests = requests_;
+    requests.insert(requests.begin(), is_kept ? kWriteTo : kNullOp);
+    const auto property =
+        MakeFusedMap(map_, {.property = std::make_shared<const CopyProperty>(runs_epilogue)});
+    property->CreateOperator(Device::Cpu(), map_.input_shapes, map_.input_types)
+        ->Forward({}, inputs, requests, outputs);
+    if (is_kept) ExpectSame(result, inputs_[0]);
   }
 
   void Check() {
@@ -280,6 +352,62 @@ TEST(FusedMapTest, AnOutputMayLieOverAnInputThatNoLaterStageReads) {
     }
   }
   EXPECT_GE(num_pairs, 50);
+}
+
+TEST(FusedMapTest, FollowsAnOperatorPieceByPieceOrAsAWhole) {
+  std::mt19937 random(23);
+  int num_without_memory = 0;
+  for (int round = 0; round < 600; ++round) {
+    FusedMap map = RandomMap(&random);
+    if (map.shape.Size() > 5000) continue;
+    map.input_shapes[0] = map.shape;
+    const Case given(map, &random);
+    const int output = OutputForFirstInput(map);
+    for (const bool runs_epilogue : {false, true}) {
+      for (const bool is_kept : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << "round " << round << (runs_epilogue ? ", piece by piece" : "")
+                     << (is_kept ? ", kept" : ""));
+        Case test = given;
+        if (!is_kept) {
+          if (output < 0 || test.requests()[static_cast<size_t>(output)] != kWriteTo) continue;
+          ++num_without_memory;
+        }
+        test.RunStages();
+        test.RunBehindCopy(runs_epilogue, is_kept);
+        test.Check();
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GE(num_without_memory, 50);
+}
+
+TEST(FusedMapTest, TellsTheValuesOfAnOperatorAndItsMap) {
+  const TShape shape{2, 3};
+  // relu(x + y + z), and the sum itself
+  const FusedMap map{
+      .shape = shape,
+      .input_shapes = {shape, shape, {3}},
+      .input_types = std::vector<DType>(3, DType::kFloat32),
+      .stages = {{&kPlus, {{Kind::kInput, 0}, {Kind::kInput, 1}}},
+                 {&kPlus, {{Kind::kStage, 0}, {Kind::kInput, 2}}, DType::kFloat32, 0},
+                 {&kRelu, {{Kind::kStage, 1}}, DType::kFloat32, 1}}};
+  EXPECT_EQ(OutputForFirstInput(map), 0);
+  const auto property = MakeFusedMap(map, {.property = std::make_shared<const CopyProperty>(true)});
+  EXPECT_EQ(property->TypeString(), "Copy+FusedMap");
+  EXPECT_EQ(property->ListArguments().size(), 3u);
+  EXPECT_EQ(property->ListOutputs().size(), 3u);
+  std::vector<TShape> in_shapes(3), out_shapes(3);
+  EXPECT_TRUE(property->InferShape(&in_shapes, &out_shapes));
+  EXPECT_EQ(in_shapes, std::vector<TShape>({shape, shape, {3}}));
+  EXPECT_EQ(out_shapes, std::vector<TShape>(3, shape));
+  // y's memory can take the output that does not take the copy.
+  const std::vector<int> in = {10, 11, 12}, out = {20, 21, 22};
+  const std::vector<InplacePair> pairs = property->ForwardInplaceOption(in, out);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].source, 11);
+  EXPECT_EQ(pairs[0].target, 22);
 }
 
 /// max(x y + bias, 0) and x y + bias + x, where bias is a row.
