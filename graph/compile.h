@@ -38,8 +38,9 @@ struct CompileOptions {
   /// Returns a graph that is not complete, in place of an error, if inference leaves a shape or a
   /// type unknown.
   bool may_be_incomplete = false;
-  /// Joins element-wise steps (FuseMaps), and in training BatchNorm and relu (JoinRelu), if
-  /// FusionIsOn. Has no effect with `keeps_unread` or on a graph that is compiled without passes.
+  /// Joins element-wise steps, also with the layer before them (FuseMaps), and in training
+  /// BatchNorm and relu (JoinRelu), if FusionIsOn. Has no effect with `keeps_unread` or on a graph
+  /// that is compiled without passes.
   bool fuses = false;
 };
 

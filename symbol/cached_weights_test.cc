@@ -120,7 +120,7 @@ TEST_F(CachedWeightsTest, NormalizationIsFoldedIntoWeightsOnce) {
   EXPECT_THAT(first, Not(Contains("BatchNorm")));
   ExpectRight();
   EXPECT_THAT(OperatorsOf([this] { Call(); }),
-              ElementsAre(StartsWith("Convolution"), "Activation", "FullyConnected"));
+              ElementsAre(StartsWith("Convolution+FusedMap"), "FullyConnected"));
 }
 
 TEST_F(CachedWeightsTest, TheWeightsFollowEachWayOfWriting) {
@@ -218,7 +218,7 @@ TEST_F(CachedWeightsTest, SignaturesShareTheWeights) {
   Call();
   arrays_.at("data") = Ramp({5, 3, 5, 5});
   EXPECT_THAT(OperatorsOf([this] { Call(); }),
-              ElementsAre(StartsWith("Convolution"), "Activation", "FullyConnected"));
+              ElementsAre(StartsWith("Convolution+FusedMap"), "FullyConnected"));
   ExpectRight();
   EXPECT_EQ(compiled_.num_signatures(), 2);
 }

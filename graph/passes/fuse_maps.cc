@@ -19,6 +19,8 @@
 #include "tessera/graph/backward_property.h"
 #include "tessera/ops/elemwise/fused_map.h"
 #include "tessera/ops/map_form.h"
+#include "tessera/ops/operator.h"
+#include "tessera/ops/property.h"
 
 namespace tessera::graph {
 namespace {
@@ -82,6 +84,34 @@ class MapFinder {
     }
     if (maps.empty() || !IsNative(node, property, device, step)) return {};
     return maps;
+  }
+
+  /// Returns whether a step of the graph itself computes a result of its own that maps may follow:
+  /// its operator runs an epilogue.
+  bool IsProducer(const Step& step) const {
+    const Node& node = *step.node;
+    const Device device = program_.devices[At(step.device)];
+    if (device.type != DeviceType::kCpu || !node.subgraphs.empty() || node.forward != nullptr) {
+      return false;
+    }
+    const OperatorProperty& property = *node.property;
+    const Purity purity = property.purity();
+    if (purity != Purity::kPure && purity != Purity::kMutating) return false;
+    if (step.outputs.empty() || step.req[0] != kWriteTo ||
+        step.req.size() > At(MapProducer::kMaxResults)) {
+      return false;
+    }
+    const Value& result = program_.values[At(step.outputs[0])];
+    if (result.kind != ValueKind::kIntermediate || result.shape.Size() == 0) return false;
+    const std::string name = NamedImplementation(node);
+    try {
+      const std::unique_ptr<Operator> op =
+          name.empty() ? property.CreateOperator(device, step.in_shapes, step.in_types)
+                       : property.CreateImplementation(name, device, step.in_shapes, step.in_types);
+      return op->RunsEpilogue();
+    } catch (const Error&) {
+      return false;  // preparing the step by itself throws the error
+    }
   }
 
  private:
@@ -152,10 +182,22 @@ class MapFinder {
   const Program& program_;
 };
 
-/// Steps that become one, and steps that move in front of them.
+/// Steps that become one, and steps that move in front of them. The first member may be a producer,
+/// whose result the maps of the others read.
 class Group {
  public:
   explicit Group(const Program& program) : program_(program) {}
+
+  /// Begins the group with a producer.
+  void Begin(Step producer) {
+    const int result = producer.outputs[0];
+    map_.shape = program_.values[At(result)].shape;
+    inputs_.push_back(result);
+    for (const int value : producer.Reads()) reads_.insert(value);
+    for (const int value : producer.Writes()) writes_.insert(value);
+    members_.push_back(std::move(producer));
+    has_producer_ = true;
+  }
 
   bool empty() const { return members_.empty(); }
 
@@ -165,6 +207,8 @@ class Group {
     if (empty()) {
       map_.shape = program_.values[At(maps[0].result)].shape;
     } else if (step.device != members_[0].device || HasOtherShape(maps) || MustWait(maps)) {
+      return false;
+    } else if (has_producer_ && members_.size() == 1 && !ReadsResult(maps)) {
       return false;
     }
     const size_t num_inputs = inputs_.size(), num_stages = map_.stages.size(),
@@ -181,6 +225,7 @@ class Group {
       return false;
     }
     for (const StepMap& map : maps) {
+      writes_.insert(map.result);
       for (const StepMap::Operand& operand : map.operands) {
         if (operand.value != kNoValue) reads_.insert(operand.value);
       }
@@ -200,11 +245,11 @@ class Group {
   bool Pass(const Step& step) {
     int64_t elements = 0;
     for (const int value : step.Writes()) {
-      if (reads_.contains(value) || stage_of_.contains(value)) return false;
+      if (reads_.contains(value) || writes_.contains(value)) return false;
       elements += program_.values[At(value)].shape.Size();
     }
     for (const int value : step.Reads()) {
-      if (stage_of_.contains(value)) return false;
+      if (writes_.contains(value)) return false;
     }
     passed_elements_ += elements;
     if (passed_elements_ > map_.shape.Size() / kSmallPart) return false;
@@ -227,16 +272,25 @@ class Group {
       step.outputs.push_back(results_[i]);
       step.req.push_back(requests_[i]);
     }
-    step.inputs = inputs_;
     for (const int input : inputs_) {
-      step.in_shapes.push_back(program_.values[At(input)].shape);
-      step.in_types.push_back(program_.values[At(input)].dtype);
+      map_.input_shapes.push_back(program_.values[At(input)].shape);
+      map_.input_types.push_back(program_.values[At(input)].dtype);
     }
-    map_.input_shapes = step.in_shapes;
-    map_.input_types = step.in_types;
+    step.inputs = inputs_;
+    step.in_shapes = map_.input_shapes;
+    step.in_types = map_.input_types;
     // Nobody looks at the node's own inputs: the step has the values.
     const auto node = std::make_shared<Node>();
-    node->property = MakeFusedMap(map_);
+    if (!has_producer_) {
+      node->property = MakeFusedMap(map_);
+    } else {
+      const Step& producer = members_[0];
+      AddProducer(is_needed(producer.outputs[0]), &step);
+      // Except for those that have a prepared form.
+      node->inputs = producer.node->inputs;
+      node->property = MakeFusedMap(map_, {.property = producer.node->property,
+                                           .implementation = NamedImplementation(*producer.node)});
+    }
     for (const Step& member : members_) {
       node->name += (node->name.empty() ? "" : "+") + member.node->name;
     }
@@ -249,14 +303,52 @@ class Group {
     return program_.values[At(maps[0].result)].shape != map_.shape;
   }
 
+  /// Gives the step of the maps the producer's arguments in front of its own.
+  void AddProducer(bool is_needed, Step* step) const {
+    const Step& producer = members_[0];
+    const int output = OutputForFirstInput(map_);
+    const bool is_kept = is_needed || output == kNoValue || step->req[At(output)] != kWriteTo;
+    // The producer's result is the first input of the map.
+    step->inputs.erase(step->inputs.begin());
+    step->in_shapes.erase(step->in_shapes.begin());
+    step->in_types.erase(step->in_types.begin());
+    const auto prepend = [](const auto& list, auto end, auto* to) {
+      to->insert(to->begin(), list.begin(), end);
+    };
+    prepend(producer.inputs, producer.inputs.end(), &step->inputs);
+    prepend(producer.in_shapes, producer.in_shapes.end(), &step->in_shapes);
+    prepend(producer.in_types, producer.in_types.end(), &step->in_types);
+    prepend(producer.outputs, producer.outputs.end(), &step->outputs);
+    const auto end = producer.req.begin() + static_cast<std::ptrdiff_t>(producer.outputs.size());
+    prepend(producer.req, end, &step->req);
+    if (!is_kept) {
+      step->outputs[0] = kNoValue;
+      step->req[0] = kNullOp;
+    }
+    step->mutated = producer.mutated;
+    step->req.insert(step->req.end(), end, producer.req.end());
+  }
+
+  /// Returns whether a map reads the producer's result.
+  bool ReadsResult(const std::vector<StepMap>& maps) const {
+    return std::any_of(maps.begin(), maps.end(), [this](const StepMap& map) {
+      return std::any_of(
+          map.operands.begin(), map.operands.end(),
+          [this](const StepMap::Operand& operand) { return operand.value == inputs_[0]; });
+    });
+  }
+
   /// Returns whether a step with these maps must run after the group: it writes what a member reads
-  /// or writes, or reads a sum that a member has added to.
+  /// or writes, or reads a sum that a member has added to, or a further result of the producer.
   bool MustWait(const std::vector<StepMap>& maps) const {
     for (const StepMap& map : maps) {
-      if (reads_.contains(map.result) || stage_of_.contains(map.result)) return true;
+      if (reads_.contains(map.result) || writes_.contains(map.result)) return true;
       for (const StepMap::Operand& operand : map.operands) {
+        if (!writes_.contains(operand.value)) continue;
         const auto stage = stage_of_.find(operand.value);
-        if (stage != stage_of_.end() && requests_[At(stage->second)] == kAddTo) return true;
+        const bool is_sum = stage != stage_of_.end() && requests_[At(stage->second)] == kAddTo;
+        const bool is_result = has_producer_ && operand.value == inputs_[0];
+        if (is_sum || (stage == stage_of_.end() && !is_result)) return true;
       }
     }
     return false;
@@ -294,6 +386,7 @@ class Group {
   }
 
   const Program& program_;
+  bool has_producer_ = false;
   std::vector<Step> members_;
   std::vector<Step> before_;               // steps that come first
   std::vector<Step> waiting_;              // those since the last member
@@ -305,6 +398,7 @@ class Group {
   std::vector<OpReqType> requests_;        // of the stages
   std::unordered_map<int, int> stage_of_;  // by value
   std::unordered_set<int> reads_;          // values that members read
+  std::unordered_set<int> writes_;         // values that members write
 };
 
 class Fuser {
@@ -324,7 +418,9 @@ class Fuser {
     std::vector<Step> steps = std::move(program_.steps);
     const auto border = steps.begin() + program_.num_forward_steps;
     std::vector<Step> fused;
+    has_producers_ = true;
     Join({std::make_move_iterator(steps.begin()), std::make_move_iterator(border)}, &fused);
+    has_producers_ = false;
     program_.num_forward_steps = static_cast<int>(fused.size());
     Join({std::make_move_iterator(border), std::make_move_iterator(steps.end())}, &fused);
     program_.steps = std::move(fused);
@@ -345,13 +441,21 @@ class Fuser {
         Finish(group.get(), to);
         group.reset();
       }
-      if (!maps.empty()) group = std::make_unique<Group>(program_);
-      if (group == nullptr || !group->Add(step, maps)) {
+      const bool produces = maps.empty() && MayProduce(step);
+      if (produces || !maps.empty()) group = std::make_unique<Group>(program_);
+      if (produces) {
+        group->Begin(std::move(step));
+      } else if (group == nullptr || !group->Add(step, maps)) {
         group.reset();
         to->push_back(std::move(step));
       }
     }
     if (group != nullptr) Finish(group.get(), to);
+  }
+
+  /// Returns whether a group may begin with a step that is no map.
+  bool MayProduce(const Step& step) const {
+    return has_producers_ && finder_.IsProducer(step) && num_writes_[At(step.outputs[0])] == 1;
   }
 
   /// Appends the steps of a group. What the group has passed is small, and may have groups of its
@@ -387,6 +491,7 @@ class Fuser {
   Program& program_;
   const MapFinder finder_;
   std::vector<int> num_reads_, num_writes_;  // of each value, by steps
+  bool has_producers_ = false;               // whether groups may begin with a producer
   std::vector<FusedSteps> groups_;
 };
 

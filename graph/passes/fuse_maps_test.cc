@@ -156,12 +156,14 @@ void ExpectSameBits(const Array& actual, const Array& expected) {
   }
 }
 
-/// Checks the limits of a group, and that it has several members.
+/// Checks the limits of a group, and that it has several members. A producer counts by itself.
 void CheckGroup(const Step& step, const FusedSteps& group) {
   EXPECT_EQ(step.node, group.node);
   EXPECT_GE(group.members.size(), 2u);
-  EXPECT_LE(group.members.size(), At(FusedMap::kMaxStages));
-  EXPECT_LE(step.inputs.size(), At(FusedMap::kMaxInputs));
+  const bool has_producer = step.node->property->TypeString() != "FusedMap";
+  const size_t own = has_producer ? group.members[0]->inputs.size() : 0;
+  EXPECT_LE(group.members.size(), At(FusedMap::kMaxStages) + (has_producer ? 1 : 0));
+  EXPECT_LE(step.inputs.size(), At(FusedMap::kMaxInputs) + own);
 }
 
 /// Joins the steps of a program, checks that the results stay the same, and returns the groups.
@@ -293,12 +295,114 @@ TEST(FuseMapsTest, GroupsKeepTheLimits) {
   FuseAndCheck(&program);
 }
 
+/// A layer of 4 outputs for 4 inputs.
+NodeEntry Layer(const std::string& name, const NodeEntry& x, const NodeEntry& weight) {
+  return Apply("FullyConnected", name, {x, weight}, {{"num_hidden", "4"}, {"no_bias", "True"}});
+}
+
+NodeEntry Relu(const std::string& name, const NodeEntry& x) {
+  return Apply("Activation", name, {x}, {{"act_type", "relu"}});
+}
+
+TEST(FuseMapsTest, MapsFollowAProducer) {
+  const NodeEntry x = MakeVariable("x"), w = MakeVariable("w");
+  const NodeEntry conv = Apply("Convolution", "conv", {x, w, MakeVariable("b")},
+                               {{"kernel", "(3, 3)"}, {"pad", "(1, 1)"}, {"num_filter", "2"}});
+  const NodeEntry sum = Apply("elemwise_add", "sum", {conv, x});
+  const NodeEntry out = Relu("out", sum);
+  const NodeEntry last = Apply("Flatten", "last", {out});
+  const std::map<std::string, TShape> shapes = {
+      {"x", {2, 2, 9, 5}}, {"w", {2, 2, 3, 3}}, {"b", {2}}};
+  for (const OpReqType request : {kNullOp, kWriteTo}) {
+    Program program = Build({last}, shapes, request);
+    const std::vector<FusedSteps> groups = FuseAndCheck(&program);
+    ASSERT_FALSE(groups.empty());
+    EXPECT_THAT(groups[0].members, SizeIs(3));
+    EXPECT_EQ(groups[0].members[0].get(), conv.node.get());
+    const Step& step = program.steps[0];
+    EXPECT_EQ(step.node->name, "conv+sum+out");
+    EXPECT_EQ(step.node->property->TypeString(), "Convolution+FusedMap");
+    EXPECT_EQ(program.num_forward_steps, 2);
+    // x is an operand of the convolution and of the sum. relu's gradient reads its output, and
+    // nobody the convolution's own.
+    EXPECT_THAT(step.inputs, SizeIs(4));
+    EXPECT_THAT(step.req, ElementsAre(kNullOp, kWriteTo));
+    EXPECT_EQ(step.outputs[0], kNoValue);
+  }
+}
+
+TEST(FuseMapsTest, AProducerKeepsTheResultThatOthersRead) {
+  const NodeEntry x = MakeVariable("x"), w = MakeVariable("w");
+  const NodeEntry layer = Layer("layer", x, w);
+  const NodeEntry square = Apply("square", "square", {layer});  // whose gradient reads its input
+  const NodeEntry other = Apply("reverse", "other", {layer}, {{"axis", "0"}});
+  const std::map<std::string, TShape> shapes = {{"x", {9, 4}}, {"w", {4, 4}}};
+  for (const bool trains : {false, true}) {
+    Program program = Build({Apply("reverse", "out", {square}, {{"axis", "0"}})}, shapes,
+                            trains ? kWriteTo : kNullOp);
+    FuseAndCheck(&program);
+    EXPECT_EQ(program.steps[0].node->name, "layer+square");
+    EXPECT_EQ(program.steps[0].req[0], trains ? kWriteTo : kNullOp);
+  }
+  Program program = Build({square, other}, shapes);
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("layer+square", "other"));
+  EXPECT_THAT(program.steps[0].req, ElementsAre(kWriteTo, kWriteTo));
+}
+
+TEST(FuseMapsTest, AProducersFurtherResultsAndStatesStay) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry norm = Apply(
+      "BatchNorm", "norm",
+      {x, MakeVariable("gamma"), MakeVariable("beta"), MakeVariable("mean"), MakeVariable("var")},
+      {{"fix_gamma", "False"}});
+  const NodeEntry sum = Apply("elemwise_add", "sum", {norm, x});
+  Program program = Build({Relu("out", sum)}, {{"x", {2, 3, 200}}}, kWriteTo);
+  FuseAndCheck(&program);
+  const Step& step = program.steps[0];
+  EXPECT_EQ(step.node->name, "norm+sum+out");
+  EXPECT_THAT(step.mutated, ElementsAre(3, 4));
+  EXPECT_THAT(step.inputs, SizeIs(6));
+  EXPECT_THAT(step.req,
+              ElementsAre(kNullOp, kWriteTo, kWriteTo, kWriteTo, kWriteInplace, kWriteInplace));
+}
+
+TEST(FuseMapsTest, AProducerTakesTheImplementationThatItsNodeNames) {
+  const NodeEntry x = MakeVariable("x"), w = MakeVariable("w");
+  const NodeEntry conv = Apply("Convolution", "conv", {x, w},
+                               {{"kernel", "(3, 3)"}, {"num_filter", "32"}, {"no_bias", "True"}});
+  conv.node->attributes.Set("__implementation__", "native");
+  const NodeEntry out = Relu("out", conv);
+  Program program = Build({out}, {{"x", {1, 32, 20, 20}}, {"w", {32, 32, 3, 3}}});
+  FuseMaps(&program);
+  ASSERT_THAT(Names(program), ElementsAre("conv+out"));
+  const Step& step = program.steps[0];
+  const auto op = step.node->property->CreateOperator(Device::Cpu(), step.in_shapes, step.in_types);
+  EXPECT_EQ(op->implementation(), "native");
+}
+
+TEST(FuseMapsTest, MapsThatDoNotReadAProducerDoNotFollowIt) {
+  const NodeEntry x = MakeVariable("x"), y = MakeVariable("y");
+  const NodeEntry layer = Layer("layer", x, MakeVariable("w"));
+  const NodeEntry a = Scaled("a", y), b = Apply("tanh", "b", {a});
+  const NodeEntry product =
+      Apply("FullyConnected", "product", {layer, b}, {{"num_hidden", "9"}, {"no_bias", "True"}});
+  Program program = Build({product}, {{"x", {9, 4}}, {"y", {9, 4}}, {"w", {4, 4}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("layer", "a+b", "product"));
+  // A result that the caller gets is none of the group's own.
+  program = Build({layer, Scaled("c", layer)}, {{"x", {9, 4}}, {"w", {4, 4}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("layer", "c"));
+}
+
 /// A random graph of maps over two shapes, one of which is a row of the other, of steps that are
-/// none, and of values that are read several times.
-std::vector<NodeEntry> RandomHeads(std::mt19937* random) {
+/// none, and of values that are read several times; with producers if it has layers.
+std::vector<NodeEntry> RandomHeads(std::mt19937* random, bool has_layers = false) {
   const auto below = [&](size_t n) { return (*random)() % n; };
   std::vector<NodeEntry> large = {MakeVariable("x"), MakeVariable("y")},
                          rows = {MakeVariable("row")};
+  const NodeEntry weight = MakeVariable("w");
   const size_t size = 5 + below(30);
   for (size_t i = 0; i < size; ++i) {
     const std::string name = "n" + std::to_string(i);
@@ -309,7 +413,7 @@ std::vector<NodeEntry> RandomHeads(std::mt19937* random) {
     };
     std::vector<NodeEntry>& same = below(3) == 0 ? rows : large;
     const char* const kTwo[] = {"elemwise_add", "elemwise_mul", "elemwise_sub", "_maximum"};
-    switch (below(9)) {
+    switch (below(has_layers ? 11 : 9)) {
       case 0:
       case 1:
       case 2:
@@ -330,21 +434,26 @@ std::vector<NodeEntry> RandomHeads(std::mt19937* random) {
       case 7:
         rows.push_back(Apply("mean", name, {pick(large)}, {{"axis", "0"}}));
         break;
-      default:
+      case 8:
         large.push_back(Apply("reverse", name, {pick(large)}, {{"axis", "0"}}));
+        break;
+      default:
+        large.push_back(Layer(name, pick(large), weight));
         break;
     }
   }
   return {large.back(), Apply("broadcast_mul", "last", {large[large.size() / 2], rows.back()})};
 }
 
-TEST(FuseMapsTest, RandomGraphsGiveTheSameBits) {
+/// Joins the steps of 300 random graphs and returns the groups.
+std::vector<FusedSteps> FuseRandomGraphs(bool has_layers) {
   std::mt19937 random(20261129);
-  size_t num_groups = 0;
+  std::vector<FusedSteps> groups;
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    const std::vector<NodeEntry> heads = RandomHeads(&random);
-    const std::map<std::string, TShape> all = {{"x", {9, 4}}, {"y", {9, 4}}, {"row", {4}}};
+    const std::vector<NodeEntry> heads = RandomHeads(&random, has_layers);
+    const std::map<std::string, TShape> all = {
+        {"x", {9, 4}}, {"y", {9, 4}}, {"row", {4}}, {"w", {4, 4}}};
     std::map<std::string, TShape> shapes;
     const IndexedGraph graph(heads);
     for (const int id : graph.arguments())
@@ -355,12 +464,27 @@ TEST(FuseMapsTest, RandomGraphsGiveTheSameBits) {
     try {
       program = Build(heads, shapes, requests[random() % 3], dtype);
     } catch (const Error& error) {
-      FAIL() << error.what();
+      ADD_FAILURE() << error.what();
+      return groups;
     }
-    num_groups += FuseAndCheck(&program).size();
-    if (testing::Test::HasFailure()) return;
+    const std::vector<FusedSteps> more = FuseAndCheck(&program);
+    groups.insert(groups.end(), more.begin(), more.end());
+    if (testing::Test::HasFailure()) return groups;
   }
-  EXPECT_GE(num_groups, 600u);
+  return groups;
+}
+
+TEST(FuseMapsTest, RandomGraphsGiveTheSameBits) {
+  EXPECT_GE(FuseRandomGraphs(/*has_layers=*/false).size(), 600u);
+}
+
+TEST(FuseMapsTest, RandomGraphsWithProducersGiveTheSameBits) {
+  const std::vector<FusedSteps> groups = FuseRandomGraphs(/*has_layers=*/true);
+  const auto behind_layers =
+      std::count_if(groups.begin(), groups.end(), [](const FusedSteps& group) {
+        return group.members[0]->property->TypeString() == "FullyConnected";
+      });
+  EXPECT_GE(behind_layers, 50);
 }
 
 TEST(FuseMapsTest, ASettingTurnsItOff) {
