@@ -126,6 +126,36 @@ TEST(CompileTest, UnreadResultsAreComputedToBeLookedAt) {
   EXPECT_THAT(compile(true).program.steps.back().req, ElementsAre(kWriteTo, kWriteTo));
 }
 
+/// Returns what compiling with fusion writes about the groups.
+std::string DumpOfGroups(const std::vector<NodeEntry>& heads,
+                         const std::map<std::string, TShape>& shapes) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fused";
+  std::filesystem::remove_all(folder);
+  setenv("TESSERA_DUMP_GRAPH", folder.c_str(), /*overwrite=*/1);
+  Compile(heads, shapes, {}, std::vector<OpReqType>(shapes.size(), kNullOp), {.fuses = true});
+  unsetenv("TESSERA_DUMP_GRAPH");
+  std::ostringstream text;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (file.path().filename().string().ends_with("fuse_maps.txt")) {
+      text << std::ifstream(file.path()).rdbuf();
+    }
+  }
+  return text.str();
+}
+
+TEST(CompileTest, ALayerBelongsToTheGroupBehindIt) {
+  const NodeEntry layer =
+      Apply("FullyConnected", "layer", {MakeVariable("x"), MakeVariable("w"), MakeVariable("b")},
+            {{"num_hidden", "3"}});
+  const NodeEntry sum = Apply("elemwise_add", "sum", {layer, MakeVariable("y")});
+  const std::string text = DumpOfGroups({Apply("Activation", "out", {sum}, {{"act_type", "relu"}})},
+                                        {{"x", {2, 4}}, {"w", {3, 4}}, {"b", {3}}, {"y", {2, 3}}});
+  for (const char* line : {" layer (%0, %1, %2) in group 0\n", " sum (%3, %4) in group 0\n",
+                           " out (%5) in group 0\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST(CompileTest, ElementwiseStepsAreJoinedWhereTheCallerWantsIt) {
   const NodeEntry out = Apply(
       "tanh", "out", {Apply("elemwise_mul", "product", {MakeVariable("x"), MakeVariable("y")})});
@@ -136,19 +166,9 @@ TEST(CompileTest, ElementwiseStepsAreJoinedWhereTheCallerWantsIt) {
   EXPECT_THAT(names({}), ElementsAre("product", "out"));
   EXPECT_THAT(names({.fuses = true}), ElementsAre("product+out"));
   EXPECT_THAT(names({.keeps_unread = true, .fuses = true}), ElementsAre("product", "out"));
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "fused";
-  std::filesystem::remove_all(folder);
-  setenv("TESSERA_DUMP_GRAPH", folder.c_str(), /*overwrite=*/1);
-  names({.fuses = true});
-  unsetenv("TESSERA_DUMP_GRAPH");
-  std::ostringstream text;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
-    if (file.path().filename().string().ends_with("fuse_maps.txt")) {
-      text << std::ifstream(file.path()).rdbuf();
-    }
-  }
-  EXPECT_THAT(text.str(), AllOf(HasSubstr("elemwise_mul() product (%0, %1) in group 0\n"),
-                                HasSubstr("tanh() out (%2) in group 0\n")));
+  EXPECT_THAT(DumpOfGroups({out}, {{"x", {4}}, {"y", {4}}}),
+              AllOf(HasSubstr("elemwise_mul() product (%0, %1) in group 0\n"),
+                    HasSubstr("tanh() out (%2) in group 0\n")));
   setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
   EXPECT_THAT(names({.fuses = true}), ElementsAre("product", "out"));
   unsetenv("TESSERA_FUSE");
