@@ -80,6 +80,11 @@ void Trainer::UseStore(const std::vector<Arrays>& arrays) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     store->Init(static_cast<int>(i), arrays[i].weights[0]);
   }
+  if (store->num_workers() > 1) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      store->Pull(static_cast<int>(i), arrays[i].weights);
+    }
+  }
   has_store_ = true;
 }
 
@@ -90,7 +95,10 @@ void Trainer::Step(index_t batch_size) {
   const std::vector<Arrays> arrays = CollectArrays();
   // Updates are no part of what a thread may record meanwhile.
   const autograd::Pause pause(autograd::IsTraining());
-  if (divides_by_batch_) optimizer_->set_rescale_grad(1.0 / static_cast<double>(batch_size));
+  if (divides_by_batch_) {
+    const int workers = options_.kvstore != nullptr ? options_.kvstore->num_workers() : 1;
+    optimizer_->set_rescale_grad(1.0 / (static_cast<double>(batch_size) * workers));
+  }
   if (options_.kvstore == nullptr && arrays[0].weights.size() > 1) {
     options_.kvstore = KVStore::Create("local");
   }

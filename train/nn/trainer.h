@@ -13,9 +13,9 @@ namespace tessera::nn {
 
 /// Options of Trainer.
 struct TrainerOptions {
-  /// Sums the gradients of the devices and keeps the weights, under the keys 0, 1, … It has none of
-  /// them before. Null: the optimizer updates in place, or, if there are several devices, a store
-  /// of the kind "local" is used.
+  /// Sums the gradients of the devices, and of the workers, and keeps the weights, under the keys
+  /// 0, 1, … It has none of them before. Null: the optimizer updates in place, or, if there are
+  /// several devices, a store of the kind "local" is used.
   std::shared_ptr<KVStore> kvstore = nullptr;
   /// Skips parameters whose gradient Backward has not written since the last step, in place of an
   /// error.
@@ -33,7 +33,9 @@ struct TrainerOptions {
 ///     trainer.Step(batch_size);
 ///
 /// Weights on several devices stay equal: Step adds the gradients of all of them, in the order of
-/// the devices. Threads: one thread at a time calls a trainer.
+/// the devices. A store of many workers gives all of them the weights of rank 0 at the first step,
+/// whose gradients belong to these if all workers initialize by one seed. Threads: one thread at a
+/// time calls a trainer.
 class Trainer {
  public:
   /// Takes the parameters that have gradients; one that has several names counts once. Sets the
@@ -44,10 +46,11 @@ class Trainer {
 
   /// Updates the parameters by their gradients divided by `batch_size`, the number of examples of
   /// which the loss is the sum. An optimizer that had a rescale_grad keeps that instead. Returns at
-  /// once. Throws Error(kInvalidArgument) for a batch_size below 1, and Error(kFailedPrecondition)
-  /// that names a parameter without values, with other devices than the others, or with a gradient
-  /// that is not new; nothing is then updated. With a store, also throws what
-  /// Optimizer::CheckUpdatesOneByOne throws.
+  /// once. Of many workers, each steps equally often, with the number of its own examples, which is
+  /// the same for all, and skips the same parameters. Throws Error(kInvalidArgument) for a
+  /// batch_size below 1, and Error(kFailedPrecondition) that names a parameter without values, with
+  /// other devices than the others, or with a gradient that is not new; nothing is then updated.
+  /// With a store, also throws what Optimizer::CheckUpdatesOneByOne throws.
   void Step(index_t batch_size);
 
   /// Returns the optimizer.

@@ -9,6 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/kvstore/kvstore.h"
+#include "tessera/kvstore/testing/simulated_communicator.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/train/nn/dense.h"
 #include "tessera/train/nn/layer.h"
@@ -19,6 +20,7 @@
 namespace tessera::nn {
 namespace {
 
+using kvstore_testing::SimulatedGroup;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -122,6 +124,32 @@ TEST(TrainerTest, AStoreUpdates) {
   NDArray stored({1, 2});
   store->Pull(0, stored);
   EXPECT_THAT(stored.ToVector(), ElementsAre(0, -1));
+}
+
+TEST(TrainerTest, ManyWorkersTrainAsOne) {
+  const NDArray x = Matrix({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2});
+  const auto train = [&x](float first_weight, index_t first_row, index_t rows,
+                          const std::shared_ptr<KVStore>& store) {
+    Dense net(1);
+    net.Initialize(Constant(first_weight));
+    Trainer trainer(net.Parameters(), MakeSgd(0.5), {.kvstore = store});
+    for (int step = 0; step < 3; ++step) {
+      Backward(net, x.Slice(first_row, first_row + rows));
+      trainer.Step(rows);
+    }
+    std::vector<std::vector<float>> values;
+    for (const NamedParameter& named : net.Parameters()) {
+      values.push_back(named.parameter.Data().ToVector());
+    }
+    return values;
+  };
+  const std::vector<std::vector<float>> expected = train(1, 0, 4, nullptr);
+  const SimulatedGroup group(2);
+  group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    // The gradients do not depend on the weights, and the sums are exact in any order.
+    EXPECT_EQ(train(rank->rank() == 0 ? 1 : 5, 2 * rank->rank(), 2, store), expected);
+  });
 }
 
 TEST(TrainerTest, AStoreRefusesWhatNeedsAllGradients) {
