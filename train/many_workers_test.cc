@@ -24,6 +24,7 @@ namespace {
 using kvstore_testing::SimulatedGroup;
 using ndarray_testing::ReadAs;
 using testing::AllOf;
+using testing::DoubleNear;
 using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Pointwise;
@@ -217,6 +218,41 @@ TEST(ManyWorkersTest, AnEpochsMetricsAreThoseOfAllWorkers) {
                          EXPECT_DOUBLE_EQ(param.validation[0].value, 1.0 / kRanks);
                        }}});
     EXPECT_EQ(epochs, 2);
+  });
+}
+
+TEST(ManyWorkersTest, MetricsThatAreNoMeansAreThoseOfAllWorkers) {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "1"}}, "fc");
+  const Symbol network = Symbol::Apply("LinearRegressionOutput", {x}, {}, "softmax");
+  const NDArray scores =
+      NDArray::FromVector(std::vector<float>{0.1f, 0.9f, 0.4f, 0.3f, 0.7f, 0.8f, 0.2f}, {7, 1});
+  const NDArray labels = NDArray::FromVector(std::vector<float>{0, 1, 1, 0, 0, 1, 0}, {7});
+  const auto fit = [&](index_t begin, index_t end, const std::shared_ptr<KVStore>& store) {
+    NDArrayIter data({{"data", scores.Slice(begin, end)}},
+                     {{"softmax_label", labels.Slice(begin, end)}}, {.batch_size = 2});
+    std::vector<double> values;
+    Module module(network);
+    module.Fit(&data, {.num_epoch = 1,
+                       .metric = CompositeMetric({RocAuc(), PearsonCorrelation()}),
+                       .optimizer = std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0}}),
+                       .initializer = std::make_shared<One>(),
+                       .kvstore = store,
+                       .epoch_end = {[&](const EpochEndParam& param) {
+                         for (const NamedValue& named : param.training) {
+                           values.push_back(named.value);
+                         }
+                       }}});
+    return values;
+  };
+  const std::vector<double> expected = fit(0, 7, nullptr);
+  ASSERT_EQ(expected.size(), 2u);
+  const SimulatedGroup group(2);
+  group.RunRanks([&](const std::shared_ptr<Communicator>& rank) {
+    const std::shared_ptr<KVStore> store = KVStore::Create("dist_sync", rank);
+    // Two batches each, of three and of four examples.
+    const std::vector<double> values = rank->rank() == 0 ? fit(0, 3, store) : fit(3, 7, store);
+    EXPECT_THAT(values, Pointwise(DoubleNear(1e-12), expected));
   });
 }
 
