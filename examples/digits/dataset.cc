@@ -47,7 +47,7 @@ std::string BundledDigits() {
                  folders.front().string(), ", or another folder by --data");
 }
 
-Dataset OpenDataset(const Options& options, DataPart part) {
+Dataset OpenDataset(const Options& options, const many_workers::Worker& worker) {
   const std::string folder = options.data.empty() ? BundledDigits() : options.data;
   std::error_code failed;
   if (!fs::is_directory(folder, failed)) {
@@ -64,8 +64,8 @@ Dataset OpenDataset(const Options& options, DataPart part) {
   iter.seed = options.seed;
   iter.flat = options.model == "mlp";
   iter.num_classes = kClasses;
-  iter.num_parts = part.count;
-  iter.part_index = part.index;
+  iter.num_parts = worker.num_workers;
+  iter.part_index = worker.rank;
   Dataset dataset;
   dataset.train = std::make_unique<IdxIter>(iter);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tessera/examples/digits/options.h"
+#include "tessera/examples/many_workers/many_workers.h"
 #include "tessera/io/idx_iter.h"
 
 namespace tessera::digits {
@@ -16,15 +17,9 @@ struct Dataset {
   std::unique_ptr<IdxIter> test;
 };
 
-/// One of the equal parts of the training images, for one of several processes.
-struct DataPart {
-  int index = 0;
-  int count = 1;
-};
-
-/// Opens a folder's four files; `train` has a part of the training images. Throws Error that names
-/// the file, as IdxIter does.
-Dataset OpenDataset(const Options& options, DataPart part);
+/// Opens a folder's four files; `train` has the worker's part of the training images. Throws Error
+/// that names the file, as IdxIter does.
+Dataset OpenDataset(const Options& options, const many_workers::Worker& worker);
 
 /// The folder with the digits that come with the example, beside the program or among its runfiles.
 /// Throws Error(kNotFound).

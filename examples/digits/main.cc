@@ -37,6 +37,7 @@
 #include "tessera/examples/digits/dataset.h"
 #include "tessera/examples/digits/network.h"
 #include "tessera/examples/digits/options.h"
+#include "tessera/examples/many_workers/many_workers.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/npy.h"
@@ -232,31 +233,22 @@ void SaveInterrupted(const Options& options, int epoch, const Module& module) {
 }
 
 void Run(const Options& options) {
-  const std::shared_ptr<KVStore> store =
-      options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore);
-  const DataPart part =
-      store == nullptr ? DataPart() : DataPart{store->rank(), store->num_workers()};
-  if (part.index > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) {
-    throw NotFound("/dev/null cannot be opened, expected it for the output of further processes");
-  }
-  Dataset dataset = OpenDataset(options, part);
-  if (part.index == 0 && !options.test_images.empty()) {
+  const many_workers::Worker worker = many_workers::Join(options.kvstore);
+  Dataset dataset = OpenDataset(options, worker);
+  if (worker.is_first() && !options.test_images.empty()) {
     SaveTestImages(options.test_images, dataset.test.get());
   }
   std::optional<CheckpointFolder> folder;
-  if (!options.training.empty()) {
-    folder.emplace(part.count == 1 ? options.training
-                                   : options.training + "/worker-" + std::to_string(part.index));
-  }
+  if (!options.training.empty()) folder.emplace(many_workers::FolderOf(worker, options.training));
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);
   Module module = MakeModule(options, module_options);
   std::optional<ScratchFolder> scratch;
   if (options.checkpoint.empty()) scratch.emplace();
   double images_per_second = 0;
-  const FitResult result =
-      Train(options, &dataset, &module, store, folder ? &*folder : nullptr, &images_per_second);
-  if (part.index > 0) return;
+  const FitResult result = Train(options, &dataset, &module, worker.store,
+                                 folder ? &*folder : nullptr, &images_per_second);
+  if (!worker.is_first()) return;
   if (result.stopped) return SaveInterrupted(options, result.num_epoch + 1, module);
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);

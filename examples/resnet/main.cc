@@ -3,6 +3,10 @@
 //
 //   bazel run //examples/resnet
 //   bazel run //examples/resnet -- --training=/tmp/resnet  # goes on from there, if it was stopped
+//   mpirun -n 2 --bind-to none bazel-bin/examples/resnet/resnet --kvstore=dist_sync
+//
+// Of several processes each has a part of the data, and a folder in that of --training. The first
+// one prints, and tests.
 //
 // Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs, with exit code 130 or 143.
 // It is then saved where --training says.
@@ -16,6 +20,7 @@
 
 #include "CLI/CLI.hpp"
 #include "tessera/examples/command_line/command_line.h"
+#include "tessera/examples/many_workers/many_workers.h"
 #include "tessera/examples/training_folder/training_folder.h"
 #include "tessera/io/idx_iter.h"
 #include "tessera/ndarray/autograd.h"
@@ -88,16 +93,19 @@ nn::Sequential ResNet20(index_t classes) {
 /// The options of the command line.
 struct Options {
   int epochs = 10;
+  std::string kvstore = "none";
   int num_parts = 1;
   std::string training;  // empty: it is not kept
 };
 
 void Run(const Options& options) {
+  const many_workers::Worker worker = many_workers::Join(options.kvstore);
   const std::string data = "examples/digits/data/";
   IdxIter train({.image = data + "train-images-idx3-ubyte",
                  .label = data + "train-labels-idx1-ubyte",
                  .batch_size = 32,
-                 .num_parts = options.num_parts});
+                 .num_parts = options.num_parts * worker.num_workers,
+                 .part_index = worker.rank});
   IdxIter test({.image = data + "t10k-images-idx3-ubyte",
                 .label = data + "t10k-labels-idx1-ubyte",
                 .batch_size = 120,
@@ -115,11 +123,12 @@ void Run(const Options& options) {
   sgd.momentum = 0.9;
   sgd.wd = 1e-4;
   sgd.lr_scheduler = std::make_shared<CosineScheduler>(options.epochs * train.num_batches());
-  nn::Trainer trainer(net.Parameters(), std::make_shared<Sgd>(sgd));
+  nn::Trainer trainer(net.Parameters(), std::make_shared<Sgd>(sgd), {.kvstore = worker.store});
   const nn::SoftmaxCrossEntropyLoss loss_function;
   int64_t epoch = 1;
   double sum = 0;  // of the epoch's losses so far
-  training_folder::TrainingFolder folder(options.training, &net, &trainer);
+  training_folder::TrainingFolder folder(many_workers::FolderOf(worker, options.training), &net,
+                                         &trainer);
   folder.parts().Add("data", &train);
   folder.parts().Add("epoch", &epoch);
   folder.parts().Add("sum", &sum);
@@ -142,7 +151,8 @@ void Run(const Options& options) {
     }
     NDArray::WaitAll();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const auto batch_size = static_cast<double>(train.batch_size());
+    if (worker.store != nullptr) worker.store->SumOverWorkers({&sum, 1});
+    const auto batch_size = static_cast<double>(train.batch_size() * worker.num_workers);
     std::printf("epoch %2d/%d  loss %.4f  %.0f images/s\n", static_cast<int>(epoch), options.epochs,
                 sum / (static_cast<double>(train.num_batches()) * batch_size),
                 static_cast<double>(batches) * batch_size / seconds.count());
@@ -152,6 +162,7 @@ void Run(const Options& options) {
     sum = 0;
     folder.Save();
   }
+  if (!worker.is_first()) return;
   Accuracy accuracy;
   for (test.BeforeFirst(); test.Next();) {
     const NDArray classes = net(test.GetBatch().data[0]);
@@ -168,10 +179,14 @@ void Main(int argc, char** argv) {
   app.add_option("--epochs", options.epochs, "times to go through the training data")
       ->check(command_line::CheckDecimal)
       ->check(CLI::Range(1, kMost));
+  app.add_option("--kvstore", options.kvstore,
+                 "where gradients are summed: none (in the network), local (in a store) or "
+                 "dist_sync (in the stores of all processes that mpirun has started)")
+      ->check(CLI::IsMember({"none", "local", "dist_sync"}));
   app.add_option("--num_parts", options.num_parts,
                  "trains on the first of so many equal parts of the data")
       ->check(command_line::CheckDecimal)
-      ->check(CLI::Range(1, kMost));
+      ->check(CLI::Range(1, 1 << 16));
   app.add_option("--training", options.training,
                  "folder for the whole training, which goes on from what is there, bit for bit");
   if (!command_line::Parse(&app, argc, argv)) return;
