@@ -161,6 +161,8 @@ const std::vector<DataDesc>& ImageDetRecordIter::ProvideLabel() const {
   return batches_->ProvideLabel();
 }
 index_t ImageDetRecordIter::batch_size() const { return batches_->batch_size(); }
+TrainingState ImageDetRecordIter::SaveState() const { return batches_->SaveState(); }
+void ImageDetRecordIter::LoadState(const TrainingState& state) { batches_->LoadState(state); }
 int64_t ImageDetRecordIter::num_damaged() const { return batches_->num_damaged(); }
 
 }  // namespace tessera

@@ -151,6 +151,8 @@ const std::vector<DataDesc>& ImageRecordIter::ProvideLabel() const {
   return batches_->ProvideLabel();
 }
 index_t ImageRecordIter::batch_size() const { return batches_->batch_size(); }
+TrainingState ImageRecordIter::SaveState() const { return batches_->SaveState(); }
+void ImageRecordIter::LoadState(const TrainingState& state) { batches_->LoadState(state); }
 int64_t ImageRecordIter::num_damaged() const { return batches_->num_damaged(); }
 
 }  // namespace tessera

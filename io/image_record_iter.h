@@ -82,6 +82,8 @@ class ImageRecordIter final : public DataIter {
   const std::vector<DataDesc>& ProvideData() const override;
   const std::vector<DataDesc>& ProvideLabel() const override;
   index_t batch_size() const override;
+  TrainingState SaveState() const override;
+  void LoadState(const TrainingState& state) override;
 
   /// Returns the number of damaged records and images that were left out, of all batches that Next
   /// has returned. An image that is left out makes its batch's padding longer.

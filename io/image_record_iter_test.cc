@@ -166,6 +166,74 @@ TEST(ImageRecordIterTest, BeforeFirstInTheMiddleBeginsAnew) {
   }
 }
 
+/// Reads an epoch: labels and pixels of the batches, and their padding.
+std::vector<std::vector<float>> AllOfEpoch(DataIter* iter) {
+  std::vector<std::vector<float>> all;
+  while (iter->Next()) {
+    const DataBatch& batch = iter->GetBatch();
+    all.push_back(ValuesOf(batch.label[0]));
+    all.push_back(ValuesOf(batch.data[0]));
+    all.push_back({static_cast<float>(batch.pad)});
+  }
+  return all;
+}
+
+TEST(ImageRecordIterTest, AStateContinuesBatchForBatch) {
+  ImageRecordIterOptions options = Options(WriteImages("state.rec", 7, {2}), 3);
+  options.rand_mirror = true;
+  options.damaged = DamagedImages::kSkip;
+  for (const bool round_batch : {true, false}) {
+    for (const bool shuffle : {false, true}) {
+      for (int given = 0; given <= 9; ++given) {
+        SCOPED_TRACE(testing::Message() << round_batch << " " << shuffle << " " << given);
+        options.round_batch = round_batch;
+        options.shuffle = shuffle;
+        ImageRecordIter whole(options);
+        for (int i = 0; i < given; ++i) {
+          if (!whole.Next()) whole.BeforeFirst();
+        }
+        ImageRecordIter resumed(options);
+        resumed.Next();
+        const TrainingState state = whole.SaveState();
+        resumed.LoadState(state);
+        EXPECT_THROW(resumed.GetBatch(), Error);
+        EXPECT_EQ(resumed.num_damaged(), whole.num_damaged());
+        EXPECT_EQ(resumed.SaveState().integers, state.integers);
+        if (given % 3 == 2) {  // in the midst of an epoch, or behind it
+          whole.BeforeFirst();
+          resumed.BeforeFirst();
+        }
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          EXPECT_EQ(AllOfEpoch(&resumed), AllOfEpoch(&whole)) << epoch;
+          EXPECT_EQ(resumed.num_damaged(), whole.num_damaged());
+          whole.BeforeFirst();
+          resumed.BeforeFirst();
+        }
+      }
+    }
+  }
+}
+
+TEST(ImageRecordIterTest, AStateOutsideOfTheFileIsRefused) {
+  for (const bool shuffle : {false, true}) {
+    ImageRecordIterOptions options = Options(WriteImages("outside.rec", 5), 2);
+    options.shuffle = shuffle;
+    ImageRecordIter iter(options);
+    TrainingState state = iter.SaveState();
+    state.integers["record"] = {int64_t{1} << 40};
+    try {
+      iter.LoadState(state);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kDataLoss);
+      EXPECT_THAT(error.what(), HasSubstr("outside.rec: there is no position 1099511627776"));
+    }
+    EXPECT_FALSE(iter.Next());
+    iter.BeforeFirst();
+    EXPECT_EQ(EpochOf(&iter).size(), 5u);
+  }
+}
+
 TEST(ImageRecordIterTest, PartsHaveAllImagesOnce) {
   const std::string path = WriteImages("parts.rec", 23);
   for (const int parts : {1, 2, 5, 40}) {

@@ -1,10 +1,12 @@
 #include "tessera/io/libsvm_iter.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/io/internal/iterator_state.h"
 
 namespace tessera {
 namespace {
@@ -58,9 +60,7 @@ bool LibSvmIter::Next() {
   if (epoch_ended_) return false;
   epoch_ended_ = true;  // also if reading fails
   if (ring_.size() < kBatches) {
-    ring_.push_back({.data = {NDArray(data_[0].shape, Device::Cpu(), data_[0].dtype)},
-                     .label = {NDArray(label_[0].shape, Device::Cpu(), label_[0].dtype)},
-                     .index = std::vector<index_t>(static_cast<size_t>(options_.batch_size))});
+    ring_.push_back(MakeBatch());
     slot_ = ring_.size() - 1;
   } else {
     slot_ = (slot_ + 1) % kBatches;
@@ -103,6 +103,47 @@ const DataBatch& LibSvmIter::GetBatch() const {
         "DataIter::GetBatch: there is no batch; expected a call of Next that gave true before it");
   }
   return ring_[slot_];
+}
+
+TrainingState LibSvmIter::SaveState() const {
+  TrainingState state = io_internal::NewState("LibSvmIter", Setup());
+  state.integers["example"] = {example_};
+  state.integers["epoch_ended"] = {epoch_ended_};
+  state.integers["next_epoch_begun"] = {next_epoch_begun_};
+  return state;
+}
+
+void LibSvmIter::LoadState(const TrainingState& state) {
+  io_internal::CheckState(state, "LibSvmIter", Setup());
+  const index_t example =
+      io_internal::IntegerUpTo(state, "example", std::numeric_limits<index_t>::max());
+  const bool epoch_ended = io_internal::IntegerUpTo(state, "epoch_ended", 1) != 0;
+  const bool next_epoch_begun = io_internal::IntegerUpTo(state, "next_epoch_begun", 1) != 0;
+  has_batch_ = false;
+  epoch_ended_ = true;  // also if reading fails
+  next_epoch_begun_ = false;
+  Rewind();
+  DataBatch unread = MakeBatch();
+  while (example_ < example) {
+    if (!ReadExample(&unread, 0)) {
+      throw DataLoss(options_.data_libsvm, ": ends after ", example_, " rows, expected at least ",
+                     example, " as when the state was saved");
+    }
+  }
+  epoch_ended_ = epoch_ended;
+  next_epoch_begun_ = next_epoch_begun;
+}
+
+/// Returns the numbers that decide the batches.
+std::vector<int64_t> LibSvmIter::Setup() const {
+  return {options_.batch_size, options_.round_batch, options_.num_parts, options_.part_index};
+}
+
+/// Returns a batch with arrays of its own.
+DataBatch LibSvmIter::MakeBatch() const {
+  return {.data = {NDArray(data_[0].shape, Device::Cpu(), data_[0].dtype)},
+          .label = {NDArray(label_[0].shape, Device::Cpu(), label_[0].dtype)},
+          .index = std::vector<index_t>(static_cast<size_t>(options_.batch_size))};
 }
 
 void LibSvmIter::Rewind() {

@@ -51,8 +51,13 @@ class LibSvmIter final : public DataIter {
   const std::vector<DataDesc>& ProvideData() const override { return data_; }
   const std::vector<DataDesc>& ProvideLabel() const override { return label_; }
   index_t batch_size() const override { return options_.batch_size; }
+  TrainingState SaveState() const override;
+  /// Reads the rows before the position again. Throws what Next throws.
+  void LoadState(const TrainingState& state) override;
 
  private:
+  std::vector<int64_t> Setup() const;
+  DataBatch MakeBatch() const;
   void Rewind();
   bool ReadExample(DataBatch* batch, index_t at);
 

@@ -74,6 +74,46 @@ TEST(LibSvmIterTest, RowsAreDenseAndPaddingBeginsTheNextEpoch) {
   EXPECT_EQ(Epoch(&iter), "1 -2 pad 0; -3 4 pad 0; 5 1 pad 1; ");
 }
 
+TEST(LibSvmIterTest, AStateContinuesBatchForBatch) {
+  LibSvmIterOptions options = Options("state.svm", kRows, 2);
+  for (const bool round_batch : {true, false}) {
+    options.round_batch = round_batch;
+    for (int given = 0; given <= 7; ++given) {
+      LibSvmIter whole(options);
+      for (int i = 0; i < given; ++i) {
+        if (!whole.Next()) whole.BeforeFirst();
+      }
+      LibSvmIter resumed(options);
+      resumed.Next();
+      resumed.LoadState(whole.SaveState());
+      EXPECT_THROW(resumed.GetBatch(), Error);
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        std::vector<float> data, expected;
+        const std::string batches = Epoch(&whole, &expected);
+        EXPECT_EQ(Epoch(&resumed, &data), batches) << round_batch << " " << given << " " << epoch;
+        EXPECT_EQ(data, expected);
+        whole.BeforeFirst();
+        resumed.BeforeFirst();
+      }
+    }
+  }
+}
+
+TEST(LibSvmIterTest, AStateBeyondTheFileIsRefused) {
+  LibSvmIter iter(Options("beyond.svm", kRows, 2));
+  TrainingState state = iter.SaveState();
+  state.integers["example"] = {6};
+  try {
+    iter.LoadState(state);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kDataLoss);
+    EXPECT_THAT(error.what(), HasSubstr("beyond.svm: ends after 5 rows, expected at least 6"));
+  }
+  iter.BeforeFirst();
+  EXPECT_EQ(Epoch(&iter), "1 -2 pad 0; -3 4 pad 0; 5 1 pad 1; ");
+}
+
 TEST(LibSvmIterTest, ABatchMayBeLargerThanTheData) {
   LibSvmIterOptions options = Options("large.svm", kRows, 8);
   LibSvmIter iter(options);

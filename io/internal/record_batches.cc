@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/io/image_list.h"
+#include "tessera/io/internal/iterator_state.h"
 
 namespace tessera::io_internal {
 namespace {
@@ -65,6 +67,7 @@ struct RecordBatches::Slot {
   TBlob data, label;  // of the batch
   std::vector<Example> examples;
   index_t count = 0;  // examples that were read
+  Position end;       // behind them
   bool has_examples = false;
   bool ends_epoch = false;
   int64_t num_damaged = 0;
@@ -89,7 +92,8 @@ struct RecordBatches::Slot {
 RecordBatches::RecordBatches(std::string_view what, const RecordBatchOptions& options,
                              ListedLabels labels, const DataDesc& data, const DataDesc& label,
                              std::unique_ptr<ExampleMaker> maker)
-    : options_(Checked(what, options)),
+    : what_(what),
+      options_(Checked(what, options)),
       labels_(std::move(labels)),
       data_({data}),
       label_({label}),
@@ -127,15 +131,19 @@ RecordBatches::~RecordBatches() {
 void RecordBatches::BeforeFirst() {
   has_batch_ = false;
   const bool is_between_epochs = std::exchange(epoch_ended_, false) && !has_failed_;
-  if (is_between_epochs || !has_begun_) return;
+  if (is_between_epochs || is_at_beginning_) return;
   WaitForAll();
+  // Not behind the passes of batches that were made ahead.
+  if (has_begun_) pass_ = slots_[current_].end.pass;
   has_begun_ = has_failed_ = false;
+  is_at_beginning_ = true;
   StartPass();
 }
 
 bool RecordBatches::Next() {
   has_batch_ = false;
   if (epoch_ended_) return false;
+  is_at_beginning_ = false;
   if (!has_begun_) {
     has_begun_ = true;
     current_ = slots_.size() - 1;
@@ -164,6 +172,52 @@ const DataBatch& RecordBatches::GetBatch() const {
   return slots_[current_].batch;
 }
 
+TrainingState RecordBatches::SaveState() const {
+  const Position at = has_begun_ ? slots_[current_].end : ReaderPosition();
+  TrainingState state = NewState(what_.c_str(), Setup());
+  state.integers["pass"] = {static_cast<int64_t>(at.pass)};
+  state.integers["record"] = {at.record};
+  state.integers["pass_count"] = {static_cast<int64_t>(at.pass_count)};
+  state.integers["at_beginning"] = {is_at_beginning_};
+  state.integers["epoch_ended"] = {epoch_ended_};
+  state.integers["failed"] = {has_failed_};
+  state.integers["num_damaged"] = {num_damaged_};
+  return state;
+}
+
+void RecordBatches::LoadState(const TrainingState& state) {
+  CheckState(state, what_.c_str(), Setup());
+  const auto integer = [&state](const char* name, int64_t most) {
+    return IntegerUpTo(state, name, most);
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const Position at = {.pass = static_cast<uint64_t>(integer("pass", kMost)),
+                       .record = integer("record", kMost),
+                       .pass_count = static_cast<uint64_t>(integer("pass_count", kMost))};
+  const bool is_at_beginning = integer("at_beginning", 1) != 0;
+  const bool epoch_ended = integer("epoch_ended", 1) != 0;
+  const bool has_failed = integer("failed", 1) != 0;
+  const int64_t num_damaged = integer("num_damaged", kMost);
+  WaitForAll();
+  has_begun_ = has_batch_ = is_at_beginning_ = false;
+  epoch_ended_ = has_failed_ = true;  // also if the file has no such position
+  pass_ = at.pass - 1;
+  StartPass();
+  file_.SetPosition(at.record);
+  pass_count_ = at.pass_count;
+  is_at_beginning_ = is_at_beginning;
+  epoch_ended_ = epoch_ended;
+  has_failed_ = has_failed;
+  num_damaged_ = num_damaged;
+}
+
+/// Returns the numbers that decide the batches.
+std::vector<int64_t> RecordBatches::Setup() const {
+  return {options_.batch_size, options_.round_batch,
+          options_.shuffle,    static_cast<int64_t>(options_.seed),
+          options_.num_parts,  options_.part_index};
+}
+
 void RecordBatches::WaitForAll() {
   for (const Slot& slot : slots_) engine_->WaitForVar(slot.variable);
 }
@@ -172,8 +226,12 @@ void RecordBatches::WaitForAll() {
 void RecordBatches::Make(Slot* slot) {
   Variable* const data = slot->batch.data[0].var();
   Variable* const label = slot->batch.label[0].var();
-  engine_->PushSync([this, slot](const RunContext&) { ReadRecords(slot); }, Device::Cpu(), {},
-                    {reader_, slot->variable, data, label}, {.name = "read image records"});
+  engine_->PushSync(
+      [this, slot](const RunContext&) {
+        ReadRecords(slot);
+        slot->end = ReaderPosition();
+      },
+      Device::Cpu(), {}, {reader_, slot->variable, data, label}, {.name = "read image records"});
   for (index_t i = 0; i < options_.batch_size; ++i) {
     engine_->PushSync([this, slot, i](const RunContext&) { DecodeExample(slot, i); }, Device::Cpu(),
                       {slot->variable}, {}, {.name = "decode image"});

@@ -99,6 +99,8 @@ class RecordBatches final : public DataIter {
   const std::vector<DataDesc>& ProvideData() const override { return data_; }
   const std::vector<DataDesc>& ProvideLabel() const override { return label_; }
   index_t batch_size() const override { return options_.batch_size; }
+  TrainingState SaveState() const override;
+  void LoadState(const TrainingState& state) override;
 
   /// Returns the number of damaged records and images that were left out, of all batches that Next
   /// has returned.
@@ -107,7 +109,15 @@ class RecordBatches final : public DataIter {
  private:
   struct Example;
   struct Slot;
+  /// Where the operations that read records are.
+  struct Position {
+    uint64_t pass = 0;        // passes that have begun
+    int64_t record = 0;       // RecordFile::position
+    uint64_t pass_count = 0;  // records that the pass has read
+  };
 
+  std::vector<int64_t> Setup() const;
+  Position ReaderPosition() const { return {pass_, file_.position(), pass_count_}; }
   void WaitForAll();
   void Make(Slot* slot);
   void StartPass();
@@ -118,6 +128,7 @@ class RecordBatches final : public DataIter {
   void Decode(Slot* slot, index_t i, Example* example);
   void EndBatch(Slot* slot);
 
+  const std::string what_;
   const RecordBatchOptions options_;
   const ListedLabels labels_;
   const std::vector<DataDesc> data_;
@@ -129,13 +140,14 @@ class RecordBatches final : public DataIter {
   Engine* const engine_;
   Variable* const reader_;
   std::vector<Slot> slots_;
-  // Of the operations that read records.
-  uint64_t pass_ = 0;        // passes that have begun
-  uint64_t pass_count_ = 0;  // records that the pass has read
+  // Of the operations that read records: see Position.
+  uint64_t pass_ = 0;
+  uint64_t pass_count_ = 0;
 
   // Of the program's thread.
-  size_t current_ = 0;  // the slot of the last batch
-  bool has_begun_ = false;
+  size_t current_ = 0;           // the slot of the last batch
+  bool has_begun_ = false;       // whether the slots are made
+  bool is_at_beginning_ = true;  // whether BeforeFirst has nothing to do
   bool epoch_ended_ = false;
   bool has_failed_ = false;
   bool has_batch_ = false;

@@ -34,6 +34,7 @@ RecordFile::RecordFile(const std::string& path, int num_parts, int part_index)
   if (!size) {
     throw Unimplemented(path, ": is compressed by gzip, and parts of it cannot be found");
   }
+  size_bytes_ = *size;
   const int64_t part = (*size + num_parts - 1) / num_parts;
   const int64_t step = (part + kAlignment - 1) / kAlignment * kAlignment;
   begin_ = part_index == 0 ? 0 : FindRecord(std::min(step * part_index, *size));
@@ -54,6 +55,21 @@ void RecordFile::Shuffle(uint64_t order) {
   for (size_t i = offsets_.size(); i > 1; --i) std::swap(offsets_[i - 1], offsets_[random() % i]);
   is_shuffled_ = true;
   position_ = 0;
+}
+
+void RecordFile::SetPosition(int64_t position) {
+  const int64_t first = is_shuffled_ ? 0 : begin_;
+  // Behind damage the search goes on at the next multiple, which may be behind the file's end.
+  const int64_t end = (size_bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t last = is_shuffled_ ? static_cast<int64_t>(offsets_.size()) : end;
+  if (position < first || position > last) {
+    throw DataLoss(path_, ": there is no position ", position, ", expected ", first, " to ", last);
+  }
+  if (is_shuffled_) {
+    position_ = static_cast<size_t>(position);
+  } else {
+    next_ = position;
+  }
 }
 
 bool RecordFile::Read(Record* record) {

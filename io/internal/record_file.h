@@ -34,6 +34,11 @@ class RecordFile {
   void Rewind();
   void Shuffle(uint64_t order);
 
+  /// Returns and sets the place of the next record: in a shuffled pass the number of records before
+  /// it, else its offset in the file. Throws Error(kDataLoss) for a place outside of the pass.
+  int64_t position() const { return is_shuffled_ ? static_cast<int64_t>(position_) : next_; }
+  void SetPosition(int64_t position);
+
   /// Reads the next record. Returns false at the end. Throws what RecordReader::ReadRecord throws;
   /// the next call then goes on behind the damage.
   bool Read(Record* record);
@@ -57,6 +62,7 @@ class RecordFile {
   const std::string path_;
   const std::unique_ptr<ByteSource> bytes_;
   RecordReader reader_;
+  int64_t size_bytes_ = 0;       // of the file
   int64_t begin_ = 0, end_ = 0;  // of the part
   int64_t next_ = 0;             // where the next record begins, or damage
   bool is_shuffled_ = false;
