@@ -18,6 +18,7 @@
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
+#include "tessera/symbol/testing/loops.h"
 
 namespace tessera {
 namespace {
@@ -137,6 +138,42 @@ TEST(FusedLayersTest, PartialRunsAndMonitorsCallOneOperatorAtATime) {
   executor->Forward(true);
   EXPECT_THAT(names, testing::IsSupersetOf({"c1_output", "r1_output", "sum2_output"}));
   EXPECT_EQ(Read(executor->outputs()[0]), expected);
+}
+
+/// A loop whose steps have layers with element-wise nodes behind them.
+Symbol LoopOfLayers() {
+  const Symbol x = Symbol::Variable("x"), h = Symbol::Variable("h");
+  const auto dense = [](const Symbol& in, const std::string& name) {
+    return Symbol::Apply("FullyConnected", {in}, {{"num_hidden", "24"}}, name);
+  };
+  const Symbol sum = Activation(dense(x, "in"), "relu", "r1") + h;
+  const Symbol out = Activation(dense(sum, "out"), "softrelu", "r2");
+  const Symbol step = Symbol::CreateGroup({out, out * 0.5f + h});
+  return symbol_testing::Foreach(step, {{"x", Symbol::Variable("data")}},
+                                 {{"h", Symbol::Variable("h0")}})[0];
+}
+
+TEST(FusedLayersTest, ALoopGivesTheBitsOfSingleSteps) {
+  const auto bind = [](OpReqType request) {
+    auto executor = SimpleBind(LoopOfLayers(), Device::Cpu(),
+                               {.shapes = {{"data", {5, 17, 8}},
+                                           {"h0", {17, 24}},
+                                           {"in_weight", {24, 8}},
+                                           {"in_bias", {24}},
+                                           {"out_weight", {24, 24}},
+                                           {"out_bias", {24}}},
+                                .grad_req = request});
+    for (const auto& [name, array] : executor->arg_dict()) Fill(array, 0);
+    return executor;
+  };
+  for (const bool trains : {false, true}) {
+    SCOPED_TRACE(trains ? "training" : "inference");
+    const OpReqType request = trains ? kWriteTo : kNullOp;
+    const auto fused = bind(request);
+    const Results results = ResultsOf(fused.get(), trains);
+    const SingleSteps single_steps;
+    EXPECT_EQ(results, ResultsOf(bind(request).get(), trains));
+  }
 }
 
 /// Returns the output of a call, and the gradients of a recorded one that runs backwards twice.
