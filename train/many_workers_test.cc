@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "tessera/io/ndarray_iter.h"
 #include "tessera/kvstore/testing/simulated_communicator.h"
 #include "tessera/ndarray/testing/array_values.h"
+#include "tessera/train/checkpoint_folder.h"
 #include "tessera/train/module.h"
 
 namespace tessera {
@@ -254,6 +257,40 @@ TEST(ManyWorkersTest, MetricsThatAreNoMeansAreThoseOfAllWorkers) {
     const std::vector<double> values = rank->rank() == 0 ? fit(0, 3, store) : fit(3, 7, store);
     EXPECT_THAT(values, Pointwise(DoubleNear(1e-12), expected));
   });
+}
+
+/// Trains two workers, whose parameters it returns. With a name, each has a folder of it, from
+/// which it goes on.
+std::vector<Parameters> FitTwoWorkers(int num_epoch, const std::string& name = "") {
+  std::vector<Parameters> parameters(2);
+  const SimulatedGroup group(2);
+  group.RunRanks([&](const std::shared_ptr<Communicator>& communicator) {
+    const int rank = communicator->rank();
+    const DataBatch examples = Batch(/*step=*/0, rank, 2);
+    NDArrayIter data({{"data", examples.data[0]}}, {{"softmax_label", examples.label[0]}},
+                     {.batch_size = 4, .shuffle = true});
+    std::optional<CheckpointFolder> folder;
+    if (!name.empty()) folder.emplace(name + "/" + std::to_string(rank));
+    Module module(Perceptron());
+    module.Fit(&data, {.num_epoch = num_epoch,
+                       .optimizer = Momentum(),
+                       .initializer = std::make_shared<Xavier>(),
+                       .seed = static_cast<uint64_t>(1 + rank),
+                       .kvstore = KVStore::Create("dist_sync", communicator),
+                       .checkpoints = folder ? &*folder : nullptr,
+                       .resume = folder.has_value()});
+    parameters[static_cast<size_t>(rank)] = ParametersOf(module);
+  });
+  return parameters;
+}
+
+TEST(ManyWorkersTest, ATrainingGoesOnFromTheFoldersOfItsWorkers) {
+  const std::string folder = testing::TempDir() + "/many_workers";
+  std::filesystem::remove_all(folder);
+  const std::vector<Parameters> expected = FitTwoWorkers(3);
+  EXPECT_EQ(expected[0], expected[1]);
+  EXPECT_NE(FitTwoWorkers(2, folder), expected);
+  EXPECT_EQ(FitTwoWorkers(3, folder), expected);
 }
 
 TEST(ManyWorkersTest, AWorkerWithFewerBatchesIsAnErrorOfTheEpoch) {
