@@ -769,7 +769,7 @@ struct Product {
         P sum = pk::ploadu<P>(sums + i * width + j);
         if (alpha != T(1)) sum = pk::pmul(scale, sum);
         if (keep != T(0)) sum = pk::pmadd(old, LoadFirst<T>(at, last), sum);
-        StoreFirst<T>(at, sum, last);
+        StoreUpTo<T>(at, sum, last, false);
       }
     }
   }
