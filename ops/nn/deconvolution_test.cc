@@ -110,6 +110,13 @@ std::vector<OperatorCase> Cases() {
                        {"adj", "(1,0)"},
                        {"no_bias", "0"}},
        .inputs = {{2, 6, 3, 4}, {6, 1, 3, 3}, {3}}},
+      {.name = "few_channels_a_group",
+       .parameters = P{{"kernel", "(3,3)"},
+                       {"num_filter", "6"},
+                       {"num_group", "2"},
+                       {"pad", "(1,2)"},
+                       {"no_bias", "0"}},
+       .inputs = {{2, 4, 5, 6}, {4, 3, 3, 3}, {6}}},
       {.name = "same_size",
        .parameters =
            P{{"kernel", "(3,3)"}, {"num_filter", "2"}, {"pad", "(1,1)"}, {"no_bias", "0"}},

@@ -237,9 +237,10 @@ std::vector<Case> Cases() {
       Convolution({2, 8, 45, 45}, 70, "(1, 1)", {}),                    // the image itself
       Convolution({1, 8, 45, 45}, 9, "(1, 1)", {{"no_bias", "True"}}),  // few filters
       Convolution({7, 6, 5, 4}, 9, "(1, 1)", {}),                       // images share a product
-      Convolution({7, 6, 7, 7}, 8, "(3, 3)", {{"num_group", "2"}}),     // and have groups
+      Convolution({7, 36, 7, 7}, 8, "(3, 3)", {{"num_group", "2"}}),    // and have groups
       Convolution({1, 2, 3, 3}, 3, "(3, 3)", {}),                       // one position
       Convolution({2, 6, 20, 9}, 6, "(3, 3)", {{"num_group", "6"}}),    // depthwise
+      Convolution({2, 6, 21, 30}, 10, "(3, 3)", {{"num_group", "2"}}),  // few channels a group
       Convolution({2, 6, 20, 40}, 12, "(3, 3)", {{"num_group", "6"}, {"dilate", "(2, 2)"}}),
       Convolution({2, 3, 29}, 5, "(4,)", {{"stride", "(3,)"}}),
       Convolution({2, 3, 5, 6, 7}, 4, "(2, 3, 2)", {{"pad", "(1, 0, 1)"}}),

@@ -743,11 +743,14 @@ PreparedForm ConvolutionLoops::WeightForm() const {
 void ConvolutionLoops::Spread(const void* result, const void* weight, const void* bias,
                               OpReqType req, void* image) {
   if (req == kNullOp) return;
-  if (DepthwiseLoops::Support(geometry_, dtype_)) {
-    if (memory_.measures) return;
-    DepthwiseLoops(geometry_).Spread(
-        static_cast<const float*>(result), static_cast<const float*>(weight),
-        static_cast<const float*>(bias), req == kAddTo, static_cast<float*>(image));
+  if (DepthwiseLoops::SupportSpread(geometry_, dtype_)) {
+    const DepthwiseLoops loops(geometry_);
+    WorkspaceArrays<float> arrays;
+    const index_t transposed_at = arrays.Reserve(loops.TransposedWeights());
+    if (!arrays.Allocate(&memory_)) return;
+    loops.Spread(static_cast<const float*>(result), static_cast<const float*>(weight),
+                 static_cast<const float*>(bias), req == kAddTo, arrays.At(transposed_at),
+                 static_cast<float*>(image));
     return;
   }
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {

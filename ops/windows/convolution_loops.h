@@ -40,7 +40,8 @@ struct ConvolutionMemory {
 /// that packs its right side, the unpacked windows (im2col; Chellapilla, Puri and Simard, 2006),
 /// straight from the images, at most 1 MiB at a time. The others are computed in tiles of unpacked
 /// windows of at most 32 MiB a task, tile by tile a product of matrices. Convolutions with one
-/// channel a group are sums of shifted rows, or DepthwiseLoops for the windows that it supports.
+/// channel a group are sums of shifted rows. DepthwiseLoops computes what it supports of groups of
+/// one channel and of few.
 ///
 /// Types: float32, float64, float16, bfloat16; the last two are computed in float32. Results depend
 /// neither on the number of threads nor on the workspace.

@@ -90,10 +90,10 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
       {"without_padding", Geometry(2, 1, 5, 7, 19, 21, 5, 1, 1, 0)},
       {"dilated", Geometry(1, 1, 6, 9, 23, 17, 3, 1, 2, 2)},
       {"padding_wider_than_the_kernel", Geometry(1, 1, 4, 5, 9, 7, 3, 2, 1, 5)},
-      {"grouped", Geometry(2, 4, 6, 8, 14, 14, 3, 1, 1, 1)},
+      {"grouped", Geometry(2, 4, 18, 8, 14, 14, 3, 1, 1, 1)},
       {"groups_of_many_filters", Geometry(2, 3, 5, 17, 14, 14, 3, 1, 1, 1)},
       {"images_that_share_a_product", Geometry(8, 1, 70, 60, 7, 7, 3, 1, 1, 1), true},
-      {"images_that_share_a_product_of_groups", Geometry(5, 2, 9, 11, 5, 6, 3, 1, 1, 1), true},
+      {"images_that_share_a_product_of_groups", Geometry(5, 2, 17, 11, 5, 6, 3, 1, 1, 1), true},
       {"three_dimensions",
        {.batch = 2,
         .groups = 1,
@@ -171,32 +171,37 @@ TEST(ConvolutionLoopsTest, ColumnsPackedFromImagesGiveTheBitsOfStoredColumns) {
 }
 
 // Rows of two planes are several tasks of every product.
-TEST(ConvolutionLoopsTest, DepthwiseBitsDoNotDependOnTheNumberOfThreads) {
+TEST(ConvolutionLoopsTest, BitsOfSmallGroupsDoNotDependOnTheNumberOfThreads) {
   std::mt19937 random(2);
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
-  for (const index_t stride : {1, 2}) {
-    const ConvolutionGeometry g = Geometry(2, 2, 1, 2, 150, 141, 5, stride, 1, 2);
-    const std::vector<float> image = Random(g.batch * g.groups * Volume(g.image), &random);
-    const std::vector<float> result =
-        Random(g.batch * g.groups * g.filters * Volume(g.positions), &random);
-    const std::vector<float> weight = Random(g.groups * g.filters * Volume(g.kernel), &random);
-    ConvolutionLoops loops(g, DType::kFloat32);
-    const auto run = [&](int threads) {
-      std::vector<std::vector<float>> outs = {result, image, weight};
-      Workspace workspace;
-      tbb::task_arena(threads).execute([&] {
-        loops.Run(&workspace, [&] {
-          loops.Correlate(image.data(), weight.data(), nullptr, kAddTo, outs[0].data());
-          loops.Spread(result.data(), weight.data(), nullptr, kAddTo, outs[1].data());
-          loops.WeightGradient(image.data(), result.data(), kAddTo, outs[2].data());
+  for (const index_t channels : {1, 3}) {
+    for (const index_t stride : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << channels << " channels, stride " << stride);
+      const ConvolutionGeometry g = Geometry(2, 2, channels, 2, 150, 141, 5, stride, 1, 2);
+      const std::vector<float> image =
+          Random(g.batch * g.groups * channels * Volume(g.image), &random);
+      const std::vector<float> result =
+          Random(g.batch * g.groups * g.filters * Volume(g.positions), &random);
+      const std::vector<float> weight =
+          Random(g.groups * g.filters * channels * Volume(g.kernel), &random);
+      ConvolutionLoops loops(g, DType::kFloat32);
+      const auto run = [&](int threads) {
+        std::vector<std::vector<float>> outs = {result, image, weight};
+        Workspace workspace;
+        tbb::task_arena(threads).execute([&] {
+          loops.Run(&workspace, [&] {
+            loops.Correlate(image.data(), weight.data(), nullptr, kAddTo, outs[0].data());
+            loops.Spread(result.data(), weight.data(), nullptr, kAddTo, outs[1].data());
+            loops.WeightGradient(image.data(), result.data(), kAddTo, outs[2].data());
+          });
         });
-      });
-      return outs;
-    };
-    const auto expected = run(1);
-    EXPECT_NE(expected[0], result);
-    EXPECT_EQ(run(2), expected) << stride;
-    EXPECT_EQ(run(7), expected) << stride;
+        return outs;
+      };
+      const auto expected = run(1);
+      EXPECT_NE(expected[0], result);
+      EXPECT_EQ(run(2), expected);
+      EXPECT_EQ(run(7), expected);
+    }
   }
 }
 

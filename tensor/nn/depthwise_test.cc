@@ -1,5 +1,5 @@
-// Depthwise convolutions against sums in double, over sizes around packets, tiles and parts. BUILD
-// runs it for each instruction set.
+// Convolutions of groups of one channel and of several against sums in double, over sizes around
+// packets, tiles and parts. BUILD runs it for each instruction set.
 #include "tessera/tensor/nn/depthwise.h"
 
 #include <algorithm>
@@ -248,6 +248,189 @@ TEST(DepthwiseTest, ErrorsAreSmall) {
       expect_near(WeightGradient(w, in, 0, kSamples * w.out_height), ExpectedWeightGradient(w, in));
     }
   }
+}
+
+// The operands of a group's products. Sums of all terms of exact entries are exact too.
+struct OperandsOfGroup {
+  GroupExtents group;
+  int64_t terms;  // of a filter
+  std::vector<float> planes, outs, weights, biases;
+
+  OperandsOfGroup(const DepthwiseWindow& w, const GroupExtents& extents, bool exact,
+                  std::mt19937& random)
+      : group(extents), terms(extents.channels * w.kernel * w.kernel) {
+    const auto entries = [&](int64_t count) {
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& value : values) {
+        const auto integer = static_cast<int>(random() % (exact ? 17 : 20001));
+        value = exact ? static_cast<float>(integer - 8) / 8 : static_cast<float>(integer) / 2e4f;
+      }
+      return values;
+    };
+    planes = entries(kSamples * group.channels * w.height * w.width);
+    outs = entries(kSamples * group.filters * w.out_height * w.out_width);
+    weights = entries(group.filters * terms);
+    biases = entries(group.filters);
+  }
+
+  // Calls visit(i_out, i_weight, i_plane) for each product of a sample.
+  template <typename Visit>
+  void ForEach(const DepthwiseWindow& w, const Visit& visit) const {
+    for (int64_t i = 0; i < group.filters * group.channels; ++i) {
+      const int64_t f = i / group.channels, c = i % group.channels;
+      const auto out = static_cast<size_t>(f * w.out_height * w.out_width);
+      const auto weight = static_cast<size_t>(f * terms + c * w.kernel * w.kernel);
+      const auto plane = static_cast<size_t>(c * w.height * w.width);
+      ForEachProduct(
+          w, [&](size_t o, size_t tap, size_t at) { visit(out + o, weight + tap, plane + at); });
+    }
+  }
+};
+
+std::vector<float> CorrelateGroup(const DepthwiseWindow& w, const OperandsOfGroup& in, bool biased,
+                                  bool add, float old, int64_t rows) {
+  Output outs(in.group.filters * w.out_height * w.out_width, old);
+  for (int64_t y = 0; y < w.out_height; y += rows) {
+    GroupCorrelate(w, in.group, in.planes.data(), in.weights.data(),
+                   biased ? in.biases.data() : nullptr, add, y, std::min(w.out_height, y + rows),
+                   outs.data());
+  }
+  EXPECT_TRUE(outs.GuardsAreUntouched()) << w;
+  return outs.Values();
+}
+std::vector<double> WeightGradientOfGroup(const DepthwiseWindow& w, const OperandsOfGroup& in,
+                                          int64_t begin, int64_t end) {
+  std::vector<double> sums(in.weights.size(), std::numeric_limits<double>::quiet_NaN());
+  GroupWeightGradient(w, in.group,
+                      {.planes = in.planes.data(),
+                       .plane_stride = in.group.channels * w.height * w.width,
+                       .outs = in.outs.data(),
+                       .out_stride = in.group.filters * w.out_height * w.out_width},
+                      begin, end, sums.data());
+  return sums;
+}
+
+void CheckGroupExactly(const DepthwiseWindow& w, const GroupExtents& group, std::mt19937& random) {
+  SCOPED_TRACE(testing::Message() << w << ", channels " << group.channels << ", filters "
+                                  << group.filters);
+  const OperandsOfGroup in(w, group, true, random);
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kOld = 2;
+
+  const int64_t size = w.out_height * w.out_width;
+  std::vector<float> outs(static_cast<size_t>(group.filters * size));
+  in.ForEach(w, [&](size_t o, size_t i, size_t p) { outs[o] += in.weights[i] * in.planes[p]; });
+  ASSERT_EQ(CorrelateGroup(w, in, false, false, kNaN, w.out_height), outs);
+  for (size_t o = 0; o < outs.size(); ++o) {
+    outs[o] += in.biases[o / static_cast<size_t>(size)] + kOld;
+  }
+  ASSERT_EQ(CorrelateGroup(w, in, true, true, kOld, w.out_height), outs);
+
+  std::vector<double> sums(in.weights.size());
+  for (int64_t n = 0; n < kSamples; ++n) {
+    const float* const planes = in.planes.data() + n * group.channels * w.height * w.width;
+    const float* const of_sample = in.outs.data() + n * group.filters * size;
+    in.ForEach(w, [&](size_t o, size_t i, size_t p) {
+      sums[i] += static_cast<double>(of_sample[o]) * static_cast<double>(planes[p]);
+    });
+  }
+  const int64_t rows = kSamples * w.out_height, cut = rows * 2 / 5;
+  ASSERT_EQ(WeightGradientOfGroup(w, in, 0, rows), sums);
+  std::vector<double> parts = WeightGradientOfGroup(w, in, 0, cut);
+  const std::vector<double> rest = WeightGradientOfGroup(w, in, cut, rows);
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] += rest[i];
+  ASSERT_EQ(parts, sums);
+}
+
+// Widths are around packets of all sizes and parts of 64 columns, filters around tiles of four.
+TEST(GroupTest, GivesTheExactSumsOfExactProducts) {
+  std::mt19937 random(1);
+  constexpr int64_t kWidths[] = {1, 2, 3, 4, 5, 7, 8, 9, 14, 16, 17, 28, 31, 33, 64, 65, 67, 130};
+  constexpr int64_t kHeights[] = {1, 2, 3, 4, 5, 7, 11, 14, 37};
+  constexpr int64_t kChannels[] = {2, 3, 4, 16, 7, 1, 8};
+  constexpr int64_t kFilters[] = {4, 1, 2, 9, 3, 8, 7, 16, 5, 6, 13};
+  size_t count = 0;
+  for (const int64_t width : kWidths) {
+    for (const int64_t kernel : {3, 5}) {
+      for (const int64_t stride : {1, 2}) {
+        for (const int64_t pad : {0, 1, 4}) {
+          const GroupExtents group = {.channels = kChannels[count % 7],
+                                      .filters = kFilters[count % 11]};
+          const int64_t height = kHeights[count % 9], pad_y = static_cast<int64_t>(count % 4);
+          ++count;
+          const DepthwiseWindow w = Window(kernel, stride, height, width, pad_y, pad);
+          if (w.out_height * w.out_width > 0) CheckGroupExactly(w, group, random);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// The transpose of a padding wider than the kernel reads from behind the plane's first elements.
+TEST(GroupTest, NegativePaddingLeavesElementsOut) {
+  std::mt19937 random(1);
+  CheckGroupExactly({.kernel = 3,
+                     .stride = 1,
+                     .height = 9,
+                     .width = 20,
+                     .out_height = 5,
+                     .out_width = 12,
+                     .pad_y = -1,
+                     .pad_x = -3},
+                    {.channels = 3, .filters = 5}, random);
+}
+
+TEST(GroupTest, BitsDependNeitherOnTheRowsOfACallNorOnTheOtherFilters) {
+  std::mt19937 random(1);
+  for (const int64_t kernel : {3, 5}) {
+    for (const int64_t stride : {1, 2}) {
+      const DepthwiseWindow w = Window(kernel, stride, 61, 70, 1, 2);
+      SCOPED_TRACE(testing::Message() << w);
+      const OperandsOfGroup in(w, {.channels = 5, .filters = 7}, false, random);
+      const std::vector<float> outs = CorrelateGroup(w, in, true, true, 0.3f, w.out_height);
+      for (const int64_t rows : {1, 2, 3, 7, 30}) {
+        EXPECT_EQ(CorrelateGroup(w, in, true, true, 0.3f, rows), outs) << rows;
+      }
+      OperandsOfGroup first = in;
+      first.group.filters = 1;
+      const std::vector<float> of_first = CorrelateGroup(w, first, true, true, 0.3f, w.out_height);
+      EXPECT_TRUE(std::equal(of_first.begin(), of_first.end(), outs.begin()));
+    }
+  }
+}
+
+TEST(GroupTest, AGroupOfOneChannelHasTheBitsOfADepthwiseConvolution) {
+  std::mt19937 random(1);
+  const DepthwiseWindow w = Window(3, 1, 30, 41, 1, 1);
+  const OperandsOfGroup in(w, {.channels = 1, .filters = 1}, false, random);
+  Output out(w.out_height * w.out_width, 0.3f);
+  DepthwiseCorrelate(w, in.planes.data(), in.weights.data(), in.biases[0], true, 0, w.out_height,
+                     out.data());
+  EXPECT_EQ(CorrelateGroup(w, in, true, true, 0.3f, w.out_height), out.Values());
+}
+
+// The bound is 1e-6 of the largest value, over positive entries, whose sums do not cancel.
+TEST(GroupTest, ErrorsAreSmall) {
+  std::mt19937 random(1);
+  const DepthwiseWindow w = Window(3, 1, 60, 61, 1, 1);
+  const OperandsOfGroup in(w, {.channels = 4, .filters = 4}, false, random);
+  std::vector<double> outs(static_cast<size_t>(4 * w.out_height * w.out_width));
+  std::vector<double> sums(in.weights.size());
+  in.ForEach(w, [&](size_t o, size_t i, size_t p) {
+    const double element = static_cast<double>(in.planes[p]);
+    outs[o] += static_cast<double>(in.weights[i]) * element;
+    sums[i] += static_cast<double>(in.outs[o]) * element;
+  });
+  const auto expect_near = [](const auto& actual, const std::vector<double>& expected) {
+    const double bound = 1e-6 * *std::max_element(expected.begin(), expected.end());
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], bound) << i;
+    }
+  };
+  expect_near(CorrelateGroup(w, in, false, false, 0, w.out_height), outs);
+  expect_near(WeightGradientOfGroup(w, in, 0, w.out_height), sums);
 }
 
 }  // namespace

@@ -16,6 +16,12 @@ struct DepthwiseWindow {
   int64_t pad_y, pad_x;
 };
 
+/// A group of a convolution: each of `filters` results is a sum over all of `channels` planes.
+struct GroupExtents {
+  int64_t channels;  ///< 1 to 16
+  int64_t filters;
+};
+
 }  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_NN_DEPTHWISE_WINDOW_H_
