@@ -111,6 +111,30 @@ void CopyRow(const float* row, int64_t width, int64_t begin, int64_t phase, int6
   }
 }
 
+// ForEachPart for stride 1 where no row of the plane or of results is longer than a packet. Copying
+// such a plane row by row would take longer than its sums, so one store copies a row, into memory
+// that was cleared as a whole. A row's zeros on the right are in front of the next row too.
+template <int K, typename Visit>
+void ForEachNarrowPart(const DepthwiseWindow& w, const float* plane, int64_t y_begin, int64_t y_end,
+                       float* copy, const Visit& visit) {
+  const int64_t pitch = w.out_width + K - 1;
+  const int64_t skipped = Min(Max(0, w.pad_x), pitch), first = Max(0, -w.pad_x);
+  const int64_t count = Max(0, Min(w.width, pitch - w.pad_x) - first);
+  const float* const from = plane + Min(first, w.width);
+  static_assert(((kTileRows + K - 1) * (kWidth + K - 1)) + 2 * kWidth <= kCopySize);
+  const int64_t most = ((kCopySize - 2 * kWidth) / pitch - K + 1) / kTileRows * kTileRows;
+  for (int64_t y = y_begin; y < y_end; y += most) {
+    const int64_t rows = Min(most, y_end - y), copied = rows + K - 1;
+    Clear(0, copied * pitch + kWidth, copy);
+    const int64_t top = y - w.pad_y;  // the plane's row that is copied first
+    const int64_t last = Min(copied, w.height - top);
+    for (int64_t i = Max(0, -top); i < last; ++i) {
+      pk::pstoreu(copy + i * pitch + skipped, LoadUpTo(from + (top + i) * w.width, count));
+    }
+    visit(Rows{copy, pitch, 0}, Part{y, rows, 0, w.out_width});
+  }
+}
+
 // Calls visit(rows, part) for parts that together are rows [y_begin, y_end) of the results of a
 // window of K x K taps. A part has at most kPartColumns columns. rows.data is the first tap of the
 // part's first result; whole packets of all taps may be read.
@@ -118,6 +142,11 @@ template <int K, int S, typename Visit>
 void ForEachPart(const DepthwiseWindow& w, const float* plane, int64_t y_begin, int64_t y_end,
                  const Visit& visit) {
   alignas(64) float copy[kCopySize];
+  if constexpr (S == 1) {
+    if (w.width <= kWidth && w.out_width <= kWidth) {
+      return ForEachNarrowPart<K>(w, plane, y_begin, y_end, copy, visit);
+    }
+  }
   const auto visit_copies = [&](const Part& all) {
     for (int64_t x = all.x; x < all.x + all.columns; x += kPartColumns) {
       const int64_t columns = Min(kPartColumns, all.x + all.columns - x);
