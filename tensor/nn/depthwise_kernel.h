@@ -189,10 +189,11 @@ void ForEachPart(const DepthwiseWindow& w, const float* plane, int64_t y_begin, 
   visit_copies({y_begin, y_end - y_begin, 0, w.out_width});
 }
 
-// Computes `columns` results in each of R rows.
+// Computes `columns` results in each of R rows. A packet may reach past its row within the first
+// `unwritten` elements of `out`: later stores overwrite what it leaves there.
 template <int K, int S, int R>
 void CorrelateTiles(const Rows& in, const float* weights, float start, bool add, int64_t columns,
-                    float* out, int64_t out_pitch) {
+                    float* out, int64_t out_pitch, int64_t unwritten) {
   constexpr int kRows = (R - 1) * S + K;
   Lanes weight[K * K];
   TESSERA_UNROLL for (int i = 0; i < K * K; ++i) weight[i] = pk::pset1<Lanes>(weights[i]);
@@ -211,7 +212,12 @@ void CorrelateTiles(const Rows& in, const float* weights, float start, bool add,
       }
     }
     TESSERA_UNROLL for (int r = 0; r < R; ++r) {
-      StoreUpTo(out + r * out_pitch + x, sum[r], columns - x, add);
+      const int64_t at = r * out_pitch + x;
+      if (at + kWidth <= unwritten) {
+        pk::pstoreu(out + at, sum[r]);
+      } else {
+        StoreUpTo(out + at, sum[r], columns - x, add);
+      }
     }
   }
 }
@@ -224,9 +230,12 @@ void CorrelateRows(const DepthwiseWindow& w, const float* plane, const float* we
     const int64_t tiles = (part.rows + kTileRows - 1) / kTileRows;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t y = t * part.rows / tiles, rows = (t + 1) * part.rows / tiles - y;
+      // Rows of less than a packet are stored as whole packets as long as rows follow.
+      const bool follows = !add && w.out_width < kWidth;
+      const int64_t unwritten = follows ? (end - part.y - y) * w.out_width : 0;
       const auto run = [&](auto tile) {
         tile(Rows{in.data + y * S * in.pitch, in.pitch, in.half}, weights, start, add, part.columns,
-             out + (part.y + y) * w.out_width + part.x, w.out_width);
+             out + (part.y + y) * w.out_width + part.x, w.out_width, unwritten);
       };
       static_assert(kTileRows == 4);
       switch (rows) {
