@@ -54,25 +54,25 @@ void ForEachProduct(const DepthwiseWindow& w, const Visit& visit) {
 
 constexpr int64_t kSamples = 3;
 
+// Returns numbers from 0 to 1 or, if `exact`, multiples of 1/8 from -1 to 1, of which every order
+// of adding gives the same sums.
+std::vector<float> Entries(int64_t count, bool exact, std::mt19937& random) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) {
+    const auto integer = static_cast<int>(random() % (exact ? 17 : 20001));
+    value = exact ? static_cast<float>(integer - 8) / 8 : static_cast<float>(integer) / 2e4f;
+  }
+  return values;
+}
+
 // The operands of all products of a window, with several samples of planes and results.
 struct Operands {
   std::vector<float> planes, outs, weights;
 
-  // If `exact`, entries are multiples of 1/8 up to 1, so that every order of adding gives the same
-  // sums.
-  Operands(const DepthwiseWindow& w, bool exact, std::mt19937& random) {
-    const auto entries = [&](int64_t count) {
-      std::vector<float> values(static_cast<size_t>(count));
-      for (float& value : values) {
-        const auto integer = static_cast<int>(random() % (exact ? 17 : 20001));
-        value = exact ? static_cast<float>(integer - 8) / 8 : static_cast<float>(integer) / 2e4f;
-      }
-      return values;
-    };
-    planes = entries(kSamples * w.height * w.width);
-    outs = entries(kSamples * w.out_height * w.out_width);
-    weights = entries(w.kernel * w.kernel);
-  }
+  Operands(const DepthwiseWindow& w, bool exact, std::mt19937& random)
+      : planes(Entries(kSamples * w.height * w.width, exact, random)),
+        outs(Entries(kSamples * w.out_height * w.out_width, exact, random)),
+        weights(Entries(w.kernel * w.kernel, exact, random)) {}
 };
 
 // An output between guard zones, which hold a number that no product has.
@@ -202,11 +202,42 @@ TEST(DepthwiseTest, AResultWithoutPositionsGivesAPlaneOfTheStart) {
   }
 }
 
+// Narrow rows are stored as packets that reach into the next rows.
+TEST(DepthwiseTest, ACallWritesNoOtherRows) {
+  std::mt19937 random(1);
+  for (const int64_t width : {2, 3, 7, 13, 30}) {
+    for (const int64_t stride : {1, 2}) {
+      const DepthwiseWindow w = Window(3, stride, 23, width, 1, 1);
+      SCOPED_TRACE(testing::Message() << w);
+      const Operands in(w, false, random);
+      const auto check = [](int64_t row_size, int64_t rows, const auto& all, const auto& compute) {
+        for (const int64_t end : {5, 6, 9}) {
+          Output out(rows * row_size, 7);
+          compute(2, end, out.data());
+          std::vector<float> expected(static_cast<size_t>(rows * row_size), 7.0f);
+          std::copy(all.begin() + 2 * row_size, all.begin() + end * row_size,
+                    expected.begin() + 2 * row_size);
+          EXPECT_EQ(out.Values(), expected) << end;
+        }
+      };
+      check(w.out_width, w.out_height, Correlate(w, in, 0.1f, false, 0, w.out_height),
+            [&](int64_t begin, int64_t end, float* out) {
+              DepthwiseCorrelate(w, in.planes.data(), in.weights.data(), 0.1f, false, begin, end,
+                                 out);
+            });
+      check(w.width, w.height, Spread(w, in, 0.1f, false, 0, w.height),
+            [&](int64_t begin, int64_t end, float* plane) {
+              DepthwiseSpread(w, in.outs.data(), in.weights.data(), 0.1f, false, begin, end, plane);
+            });
+    }
+  }
+}
+
 TEST(DepthwiseTest, BitsDoNotDependOnTheRowsOfACall) {
   std::mt19937 random(1);
   for (const int64_t kernel : {3, 5}) {
     for (const int64_t stride : {1, 2}) {
-      for (const int64_t width : {13, 150}) {
+      for (const int64_t width : {7, 13, 150}) {
         const DepthwiseWindow w = Window(kernel, stride, 61, width, 1, 2);
         SCOPED_TRACE(testing::Message() << w);
         const Operands in(w, false, random);
@@ -250,40 +281,34 @@ TEST(DepthwiseTest, ErrorsAreSmall) {
   }
 }
 
-// The operands of a group's products. Sums of all terms of exact entries are exact too.
+// The operands of a group's products.
 struct OperandsOfGroup {
   GroupExtents group;
-  int64_t terms;  // of a filter
   std::vector<float> planes, outs, weights, biases;
 
   OperandsOfGroup(const DepthwiseWindow& w, const GroupExtents& extents, bool exact,
                   std::mt19937& random)
-      : group(extents), terms(extents.channels * w.kernel * w.kernel) {
-    const auto entries = [&](int64_t count) {
-      std::vector<float> values(static_cast<size_t>(count));
-      for (float& value : values) {
-        const auto integer = static_cast<int>(random() % (exact ? 17 : 20001));
-        value = exact ? static_cast<float>(integer - 8) / 8 : static_cast<float>(integer) / 2e4f;
-      }
-      return values;
-    };
-    planes = entries(kSamples * group.channels * w.height * w.width);
-    outs = entries(kSamples * group.filters * w.out_height * w.out_width);
-    weights = entries(group.filters * terms);
-    biases = entries(group.filters);
-  }
+      : group(extents),
+        planes(Entries(kSamples * group.channels * w.height * w.width, exact, random)),
+        outs(Entries(kSamples * group.filters * w.out_height * w.out_width, exact, random)),
+        weights(Entries(group.filters * group.channels * w.kernel * w.kernel, exact, random)),
+        biases(Entries(group.filters, exact, random)) {}
 
   // Calls visit(i_out, i_weight, i_plane) for each product of a sample.
   template <typename Visit>
   void ForEach(const DepthwiseWindow& w, const Visit& visit) const {
-    for (int64_t i = 0; i < group.filters * group.channels; ++i) {
-      const int64_t f = i / group.channels, c = i % group.channels;
-      const auto out = static_cast<size_t>(f * w.out_height * w.out_width);
-      const auto weight = static_cast<size_t>(f * terms + c * w.kernel * w.kernel);
-      const auto plane = static_cast<size_t>(c * w.height * w.width);
-      ForEachProduct(
-          w, [&](size_t o, size_t tap, size_t at) { visit(out + o, weight + tap, plane + at); });
-    }
+    const auto size = static_cast<size_t>(w.out_height * w.out_width);
+    const auto taps = static_cast<size_t>(w.kernel * w.kernel);
+    const auto plane = static_cast<size_t>(w.height * w.width);
+    const auto filters = static_cast<size_t>(group.filters);
+    const auto channels = static_cast<size_t>(group.channels);
+    ForEachProduct(w, [&](size_t o, size_t tap, size_t at) {
+      for (size_t f = 0; f < filters; ++f) {
+        for (size_t c = 0; c < channels; ++c) {
+          visit(f * size + o, (f * channels + c) * taps + tap, c * plane + at);
+        }
+      }
+    });
   }
 };
 
