@@ -76,6 +76,11 @@ class OperatorProperty {
   virtual Purity purity() const {
     return MutatedInputs().empty() ? Purity::kPure : Purity::kMutating;
   }
+  /// Returns whether a later call with the same inputs and modes gives the same outputs, bit for
+  /// bit, and changes nothing if the requests of the inputs in MutatedInputs are kNullOp. In
+  /// training it must not matter that other calls have changed these meanwhile. A gradient then may
+  /// compute an output again that it needs.
+  virtual bool IsRepeatable() const { return purity() == Purity::kPure; }
 
   /// Completes shapes as far as the known ones determine them, in both directions. The vectors have
   /// one entry for each input and output. Returns whether all are known. Throws

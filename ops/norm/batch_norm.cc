@@ -51,6 +51,8 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
   std::vector<std::string> ListOutputs() const override { return {"output", "mean", "var"}; }
   int NumVisibleOutputs() const override { return this->param_.output_mean_var ? 3 : 1; }
   std::vector<int> MutatedInputs() const override { return {kMovingMean, kMovingVar}; }
+  // In training, the moving statistics have no influence unless use_global_stats is set.
+  bool IsRepeatable() const override { return !this->param_.use_global_stats; }
   bool ArgumentHasGradient(int argument) const override { return argument <= kBeta; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
