@@ -13,6 +13,7 @@
 #include "tessera/graph/passes.h"
 #include "tessera/graph/passes/fuse_maps.h"
 #include "tessera/graph/passes/placement.h"
+#include "tessera/graph/passes/recompute.h"
 
 namespace tessera::graph {
 namespace {
@@ -54,6 +55,8 @@ class Compiler {
                                                    {.device = options_.device,
                                                     .prepared = has_passes ? &prepared : nullptr,
                                                     .keeps_unread = options_.keeps_unread})};
+    compiled.program.repeats_mutating = options_.repeats_mutating;
+    if (!options_.keeps_unread) Recompute(&compiled.program);
     if (has_passes && Fuses()) {
       const std::vector<FusedSteps> groups = FuseMaps(&compiled.program);
       if (!groups.empty() && prepared.dump->enabled()) DumpGroups(groups, &prepared);
@@ -65,6 +68,13 @@ class Compiler {
 
  private:
   bool Fuses() const { return options_.fuses && !options_.keeps_unread && FusionIsOn(); }
+
+  /// Lets the gradient, if there is one, recompute results.
+  void Recompute(Program* program) const {
+    if (program->num_steps() == program->num_forward_steps) return;
+    const bool is_cheap_too = options_.recomputes || RecomputationIsOn();
+    RecomputeMarked(program, is_cheap_too ? MarkedSteps::kCheapToo : MarkedSteps::kByAttribute);
+  }
 
   /// Runs the passes.
   PreparedGraph Prepare() const {

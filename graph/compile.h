@@ -42,6 +42,13 @@ struct CompileOptions {
   /// BatchNorm and relu (JoinRelu), if FusionIsOn. Has no effect with `keeps_unread` or on a graph
   /// that is compiled without passes.
   bool fuses = false;
+  /// Lets the gradient recompute results of cheap steps, as the setting TESSERA_RECOMPUTE does, and
+  /// not only those of nodes that ask for it (RecomputeMarked). Nothing is recomputed with
+  /// `keeps_unread`.
+  bool recomputes = false;
+  /// False if auxiliary states may change between a run outside of training and its gradient, so
+  /// that BatchNorm cannot be repeated there.
+  bool repeats_mutating = true;
 };
 
 /// A graph and its gradients as steps: everything that depends on neither arrays nor operators'

@@ -73,6 +73,8 @@ struct Program {
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
   std::vector<Device> devices = {Device::Cpu()};  ///< where steps run and values lie
   bool has_workspaces = false;  ///< whether the steps that are to have a workspace have it
+  /// Whether a gradient may repeat steps that change an input (OperatorProperty::IsRepeatable).
+  bool repeats_mutating = true;
 
   /// Return the numbers of steps and of values.
   int num_steps() const { return static_cast<int>(steps.size()); }
