@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_CACHED_OP_H_
 #define TESSERA_SYMBOL_CACHED_OP_H_
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -29,6 +30,13 @@ struct CachedOpOptions {
   /// Calls the operators one by one, without compiling. Graphs in which shapes depend on values,
   /// and those with an operator of Purity::kSynchronous, are always called so.
   bool node_by_node = false;
+  /// The most bytes that the plan of one call may take, with its gradient if the call is recorded
+  /// (MemoryPlanSummary::planned_bytes), or 0 for no limit. The gradient recomputes forward results
+  /// if the plan is larger otherwise, and a call throws if that is not enough; see BindArguments. A
+  /// gradient that retains the graph takes more, and calls of operators one by one have no plan.
+  int64_t memory_budget_bytes = 0;
+  /// Lets gradients recompute results of cheap operators; see BindArguments.
+  bool recomputes = false;
 };
 
 /// A symbol as a function of arrays, compiled once for each signature: the inputs' shapes, types

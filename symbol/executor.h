@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -149,6 +150,11 @@ class Executor {
     Device device;
     std::map<std::string, Device> group2ctx;
   };
+  /// See BindArguments.
+  struct MemoryLimits {
+    int64_t budget_bytes = 0;
+    bool recomputes = false;
+  };
   /// The results of the last Forward, for Backward.
   enum class Results {
     kNone,
@@ -159,8 +165,9 @@ class Executor {
   /// Binds a compiled graph of the symbol to arrays that fit its values. `shared` is an executor
   /// whose memory is used too, or null. Outputs use the memory of `outputs`, those of an executor
   /// of the symbol, where it is large enough.
-  Executor(const Symbol& symbol, Placement placement, graph::CompiledGraph compiled, Arrays arrays,
-           const Executor* shared, const std::vector<NDArray>& outputs = {});
+  Executor(const Symbol& symbol, Placement placement, MemoryLimits limits,
+           graph::CompiledGraph compiled, Arrays arrays, const Executor* shared,
+           const std::vector<NDArray>& outputs = {});
 
   void MakeArrays(const graph::Program& program, const std::vector<NDArray>& outputs);
   /// Returns the array of a value; none for an intermediate one.
@@ -196,6 +203,7 @@ class Executor {
 
   const Symbol symbol_;
   const Placement placement_;
+  const MemoryLimits limits_;
   const Arrays arrays_;
   const bool has_gradient_;
   std::vector<NDArray> outputs_;
@@ -233,6 +241,18 @@ struct BindArguments {
   /// An executor whose memory for intermediate results the new one uses where it is large enough,
   /// or null. Between Forward and Backward of one, the other must not run.
   const Executor* shared_executor = nullptr;
+  /// The most bytes that the plan of intermediate results and workspaces may take
+  /// (MemoryPlanSummary::planned_bytes), or 0 for no limit. If the plan is larger otherwise,
+  /// Backward recomputes results of Forward that are then not kept, with the same bits, and takes
+  /// up to the time of another Forward. The calls of Bind and Reshape throw
+  /// Error(kInvalidArgument) that tells the smallest plan if that is larger than the budget, and so
+  /// does the first Forward of another mode without gradients and the first PartialForward, which
+  /// have plans of their own.
+  int64_t memory_budget_bytes = 0;
+  /// Lets Backward recompute the results of element-wise operators and of BatchNorm, whatever the
+  /// budget is, as the setting TESSERA_RECOMPUTE does for all graphs. Those of nodes with the
+  /// attribute `__force_mirroring__` are recomputed in any case.
+  bool recomputes = false;
 };
 
 /// Binds a symbol to given arrays. Without gradients, Forward(false) runs a simplified graph, in
@@ -260,6 +280,8 @@ struct SimpleBindOptions {
   /// `shared_arguments`, with their gradients, and for aux states of the same name.
   const Executor* shared_executor = nullptr;
   std::vector<std::string> shared_arguments = {};
+  int64_t memory_budget_bytes = 0;  ///< see BindArguments
+  bool recomputes = false;          ///< see BindArguments
   /// Returns the array of an argument that is not shared, or none for a new one.
   std::function<NDArray(const std::string& name, const TShape& shape, Device device, DType dtype)>
       allocate = nullptr;

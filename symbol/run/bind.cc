@@ -163,7 +163,8 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
                                     .groups = arrays.group2ctx,
                                     .variables = complete.Devices(),
                                     .splits = true,
-                                    .fuses = !OperatorCall::ChecksOutputs()});
+                                    .fuses = !OperatorCall::ChecksOutputs(),
+                                    .recomputes = arrays.recomputes});
   // With groups, values are copied from wherever an array lies to where they are read.
   const auto device_of = [&](const NDArray& array) {
     return arrays.group2ctx.empty() ? device : array.device();
@@ -180,9 +181,9 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
     const NDArray& state = complete.aux_states[i];
     CheckArray("aux state", complete.aux_names[i], state, *value, device_of(state));
   }
-  return std::unique_ptr<Executor>(new Executor(symbol, {device, arrays.group2ctx},
-                                                std::move(compiled), std::move(complete),
-                                                arrays.shared_executor));
+  return std::unique_ptr<Executor>(new Executor(
+      symbol, {device, arrays.group2ctx}, {arrays.memory_budget_bytes, arrays.recomputes},
+      std::move(compiled), std::move(complete), arrays.shared_executor));
 }
 
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
@@ -199,7 +200,8 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                .device = device,
                .groups = options.group2ctx,
                .splits = true,
-               .fuses = !OperatorCall::ChecksOutputs()});
+               .fuses = !OperatorCall::ChecksOutputs(),
+               .recomputes = options.recomputes});
   const auto device_of = [&](const Value& value) {
     return compiled.program.devices[At(value.device)];
   };
@@ -230,9 +232,9 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   for (const std::string& name : arrays.aux_names) {
     arrays.aux_states.push_back(array_of("aux state", name, *value++, shared.Array(name)));
   }
-  return std::unique_ptr<Executor>(new Executor(symbol, {device, options.group2ctx},
-                                                std::move(compiled), std::move(arrays),
-                                                options.shared_executor));
+  return std::unique_ptr<Executor>(new Executor(
+      symbol, {device, options.group2ctx}, {options.memory_budget_bytes, options.recomputes},
+      std::move(compiled), std::move(arrays), options.shared_executor));
 }
 
 }  // namespace tessera

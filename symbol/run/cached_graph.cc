@@ -114,7 +114,7 @@ GraphPart::GraphPart(const std::vector<FixedValue>& values, Device device,
     inputs.push_back(read.input);
   }
   graph_ = std::make_shared<CompiledCall>(CallSignature(std::move(inputs), device),
-                                          /*static_alloc=*/false, nullptr);
+                                          CachedOpOptions(), nullptr);
   graph_->Compile(heads, graph);
   arrays_ = shared->Get(device.ToString() + "\n" + graph::ToText(heads));
   for (const FixedValue& value : values) {
@@ -165,7 +165,10 @@ graph::CompiledGraph CompiledCall::CompileGraph(const std::vector<NodeEntry>& he
                                       .training = training,
                                       .splits = derived_ != nullptr && !training,
                                       .may_be_incomplete = true,
-                                      .fuses = !OperatorCall::ChecksOutputs()};
+                                      .fuses = !OperatorCall::ChecksOutputs(),
+                                      .recomputes = options_.recomputes,
+                                      // Other calls may train before the gradient of this one.
+                                      .repeats_mutating = signature_.is_train()};
   gradient_error_.reset();
   std::vector<OpReqType> requests(input_of_argument_.size(), kNullOp);
   const graph::KnownVariables known = signature_.Variables();
@@ -198,7 +201,12 @@ void CompiledCall::TakeParts(const graph::CompiledGraph& compiled, const Indexed
 }
 
 void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
-  const Program& program = compiled.program;
+  // Memory for the gradient is taken when it runs, since a network may have many calls on the tape.
+  program_ = std::make_shared<const PreparedProgram>(
+      std::move(compiled.program),
+      signature_.is_recorded() ? graph::MemorySharing::kForwardFirst : graph::MemorySharing::kAll,
+      SegmentSize::kManySteps, MemoryBudget{options_.memory_budget_bytes, "CachedOp"});
+  const Program& program = program_->program();
   saved_.assign(program.values.size(), false);
   for (int i = program.num_forward_steps; i < program.num_steps(); ++i) {
     for (const int value : program.steps[At(i)].inputs) saved_[At(value)] = true;
@@ -214,10 +222,6 @@ void CompiledCall::TakeProgram(graph::CompiledGraph compiled) {
       value_of_fixed_[At(value.index)] = i;
     }
   }
-  // Memory for the gradient is taken when it runs, since a network may have many calls on the tape.
-  program_ = std::make_shared<const PreparedProgram>(
-      std::move(compiled.program),
-      signature_.is_recorded() ? graph::MemorySharing::kForwardFirst : graph::MemorySharing::kAll);
   forms_.clear();
   if (derived_ == nullptr) return;
   for (const PreparedInput& input : program_->prepared_inputs()) {
@@ -322,7 +326,7 @@ CallState CompiledCall::TakeState() {
 }
 
 void CompiledCall::GiveState(CallState state) {
-  if (!static_alloc_) {
+  if (!options_.static_alloc) {
     state.arenas.clear();
     state.retained_arenas.clear();
   }
@@ -423,8 +427,8 @@ std::shared_ptr<CompiledCall> CachedGraph::Find(std::span<const NDArray> inputs)
   });
   if (found == compiled_.end()) {
     auto compiled = std::make_shared<CompiledCall>(
-        CallSignature(inputs, input_names_, std::move(needs_gradient), is_train),
-        options_.static_alloc, derived_);
+        CallSignature(inputs, input_names_, std::move(needs_gradient), is_train), options_,
+        derived_);
     if (compiled_.size() == static_cast<size_t>(options_.max_signatures)) compiled_.pop_back();
     found = compiled_.insert(compiled_.end(), std::move(compiled));
   }

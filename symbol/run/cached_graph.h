@@ -108,11 +108,9 @@ class GraphPart {
 class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
  public:
   /// `derived` keeps what depends on constants and weights alone; null to compute it in each call.
-  CompiledCall(CallSignature signature, bool static_alloc,
+  CompiledCall(CallSignature signature, const CachedOpOptions& options,
                std::shared_ptr<SharedDerivedArrays> derived)
-      : signature_(std::move(signature)),
-        static_alloc_(static_alloc),
-        derived_(std::move(derived)) {}
+      : signature_(std::move(signature)), options_(options), derived_(std::move(derived)) {}
 
   const CallSignature& signature() const { return signature_; }
 
@@ -154,7 +152,7 @@ class CompiledCall : public std::enable_shared_from_this<CompiledCall> {
   void BindForms(Binding* binding) const;
 
   const CallSignature signature_;
-  const bool static_alloc_;
+  const CachedOpOptions options_;
   const std::shared_ptr<SharedDerivedArrays> derived_;
 
   std::mutex compile_mutex_;  // guards the writes to is_compiled_ and to the fields up to saved_

@@ -27,6 +27,7 @@ using symbol_internal::Arena;
 using symbol_internal::Binding;
 using symbol_internal::BoundProgram;
 using symbol_internal::FixedValues;
+using symbol_internal::MemoryBudget;
 using symbol_internal::PreparedInputs;
 using symbol_internal::PreparedProgram;
 using symbol_internal::SegmentSize;
@@ -61,10 +62,12 @@ std::map<std::string, Device> Executor::Arrays::Devices() const {
   return devices;
 }
 
-Executor::Executor(const Symbol& symbol, Placement placement, CompiledGraph compiled, Arrays arrays,
-                   const Executor* shared, const std::vector<NDArray>& outputs)
+Executor::Executor(const Symbol& symbol, Placement placement, MemoryLimits limits,
+                   CompiledGraph compiled, Arrays arrays, const Executor* shared,
+                   const std::vector<NDArray>& outputs)
     : symbol_(symbol),
       placement_(std::move(placement)),
+      limits_(limits),
       arrays_(std::move(arrays)),
       has_gradient_(std::any_of(arrays_.grad_requests.begin(), arrays_.grad_requests.end(),
                                 [](OpReqType request) { return request != kNullOp; })) {
@@ -76,6 +79,7 @@ Executor::~Executor() = default;
 
 CompiledGraph Executor::Compile(graph::CompileOptions options) const {
   options.device = placement_.device;
+  options.recomputes = limits_.recomputes;
   options.groups = placement_.group2ctx;
   options.variables = arrays_.Devices();
   std::map<std::string, TShape> shapes;
@@ -170,8 +174,9 @@ void Executor::BindPlanned(size_t mode, CompiledGraph compiled,
         compiled.constants, compiled.parameters, placement_.device,
         [&arrays](const std::string& name) { return arrays.at(name); });
   }
-  const auto prepared = std::make_shared<const PreparedProgram>(std::move(compiled.program),
-                                                                graph::MemorySharing::kAll);
+  const auto prepared = std::make_shared<const PreparedProgram>(
+      std::move(compiled.program), graph::MemorySharing::kAll, SegmentSize::kManySteps,
+      MemoryBudget{limits_.budget_bytes, "Executor"});
   if (outputs_.empty()) MakeArrays(prepared->program(), outputs);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, fixed.get());
   std::vector<std::shared_ptr<Arena>> arenas;
@@ -287,7 +292,8 @@ void Executor::Backward(const std::vector<NDArray>& head_grads) {
   RequireResults();
   TakeHeadGradients(head_grads);
   results_ = Results::kUsed;
-  const CallMode mode{.is_train = last_is_train_};
+  // Steps that are repeated belong to the forward run.
+  const CallMode mode{.is_train = last_is_train_, .needs_gradient = true};
   if (last_ != monitored_.get()) {
     last_->PushBackward(mode);
   } else {
@@ -424,7 +430,8 @@ std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const
                       .groups = placement_.group2ctx,
                       .variables = arrays_.Devices(),
                       .splits = true,
-                      .fuses = !OperatorCall::ChecksOutputs()});
+                      .fuses = !OperatorCall::ChecksOutputs(),
+                      .recomputes = limits_.recomputes});
   auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
   Arrays arrays{.argument_names = arrays_.argument_names,
                 .aux_names = arrays_.aux_names,
@@ -438,8 +445,8 @@ std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const
     arrays.aux_states.push_back(
         Reshaped(arrays_.aux_names[i], arrays_.aux_states[i], value->shape, options));
   }
-  return std::unique_ptr<Executor>(
-      new Executor(symbol_, placement_, std::move(compiled), std::move(arrays), this, outputs_));
+  return std::unique_ptr<Executor>(new Executor(symbol_, placement_, limits_, std::move(compiled),
+                                                std::move(arrays), this, outputs_));
 }
 
 MemoryPlanSummary Executor::memory_plan() const { return prepared().MemorySummary(); }

@@ -8,6 +8,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/graph/passes/recompute.h"
 #include "tessera/symbol/run/loop_operator.h"
 
 namespace tessera::symbol_internal {
@@ -45,9 +46,14 @@ bool Contains(const std::vector<int>& sorted, int value) {
 
 }  // namespace
 
-PreparedProgram::PreparedProgram(Program program, MemorySharing sharing, SegmentSize segment_size)
+PreparedProgram::PreparedProgram(Program program, MemorySharing sharing, SegmentSize segment_size,
+                                 const MemoryBudget& budget)
     : program_(std::move(program)) {
   MakeCalls();
+  if (budget.size_bytes != 0 &&
+      FitMemoryBudget(&program_, sharing, budget.size_bytes, budget.caller)) {
+    MakeCalls();
+  }
   plan_ = PlanMemory(&program_, sharing);
   first_writer_.assign(program_.values.size(), kNoValue);
   for (int i = 0; i < program_.num_steps(); ++i) {
@@ -68,6 +74,10 @@ PreparedProgram::PreparedProgram(Program program, MemorySharing sharing, Segment
 }
 
 void PreparedProgram::MakeCalls() {
+  calls_.clear();
+  blobs_.clear();
+  blob_value_.clear();
+  first_blob_.clear();
   // A step and its gradient share the operator.
   std::unordered_map<const graph::Node*, int> step_of;
   for (int i = 0; i < program_.num_steps(); ++i) {
@@ -276,7 +286,8 @@ StepCalls PreparedProgram::CallsFor(std::span<const OpReqType> requests) const {
   for (int i = program_.num_steps() - 1; i >= program_.num_forward_steps; --i) {
     const Step& step = program_.steps[At(i)];
     std::vector<OpReqType> req = step.req;
-    bool is_needed = !step.mutated.empty();
+    bool is_needed = std::any_of(req.begin() + static_cast<ptrdiff_t>(step.outputs.size()),
+                                 req.end(), [](OpReqType mutated) { return mutated != kNullOp; });
     for (size_t k = 0; k < step.outputs.size(); ++k) {
       const int value = step.outputs[k];
       if (req[k] == kNullOp) continue;

@@ -2,9 +2,11 @@
 #define TESSERA_SYMBOL_RUN_PREPARED_PROGRAM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/engine/engine.h"
@@ -38,6 +40,12 @@ struct Segment {
 enum class SegmentSize {
   kManySteps,  ///< short steps together
   kOneStep,    ///< each step by itself
+};
+
+/// The limit of a plan's size.
+struct MemoryBudget {
+  int64_t size_bytes = 0;        ///< the most that the plan may take, or 0 for no limit
+  std::string_view caller = {};  ///< the function that errors name
 };
 
 /// The calls of a program's steps; null for a step that is left out.
@@ -77,9 +85,11 @@ class PreparedProgram {
  public:
   /// Creates the operators and plans the memory. The program of another PreparedProgram keeps its
   /// values, whatever workspaces the operators state for the calling thread, so that both have the
-  /// same variables. Throws what OperatorCall's constructor throws.
+  /// same variables. With a budget, the gradient recomputes forward results if the plan is larger
+  /// otherwise. Throws what OperatorCall's constructor and FitMemoryBudget throw.
   PreparedProgram(graph::Program program, graph::MemorySharing sharing,
-                  SegmentSize segment_size = SegmentSize::kManySteps);
+                  SegmentSize segment_size = SegmentSize::kManySteps,
+                  const MemoryBudget& budget = {});
 
   const graph::Program& program() const { return program_; }
   const graph::MemoryPlan& plan() const { return plan_; }

@@ -147,7 +147,8 @@ void RecordedGraph::Backward(std::span<const NDArray> out_grads, std::span<const
   PushSegments({gradient.program,
                 Bind(*gradient.program, out_grads, gradients.req(), gradients.arrays()),
                 gradient.calls,
-                {.is_train = compiled_->signature().is_train()}},
+                // Steps that are repeated belong to the forward run.
+                {.is_train = compiled_->signature().is_train(), .needs_gradient = true}},
                gradient.program->backward());
   gradients.Finish();
 }
