@@ -87,6 +87,7 @@ ExecutorHandle BindArrays(SymbolHandle handle, Device device,
   arrays.aux_states = ArraysOf(aux_states, num_aux, "aux_states");
   arrays.group2ctx = groups;
   arrays.shared_executor = shared_executor.executor();
+  arrays.recomputes = MirrorsBackward();
   return shared_executor.Add(symbol, Bind(symbol, device, arrays));
 }
 
@@ -161,6 +162,7 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
   IgnoredNames ignored(symbol);
   ignored.RemoveFrom(&options.shapes);
   ignored.RemoveFrom(&options.types);
+  options.recomputes = MirrorsBackward();
   const auto bind = [&] {
     return ignored.Run([&] { return SimpleBind(symbol, device, options); });
   };

@@ -14,6 +14,7 @@
 #include "tessera/compat/mxnet/core/callbacks.h"
 #include "tessera/compat/mxnet/core/monitor_names.h"
 #include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/compat/mxnet/functions/executors.h"
 #include "tessera/graph/graph.h"
 #include "tessera/ops/parameter.h"
 
@@ -73,8 +74,9 @@ void Create(SymbolHandle handle, int num_flags, const char** keys, const char** 
   const Flags flags = FlagsFrom(num_flags, keys, vals);
   const std::shared_ptr<const Symbol> symbol = SymbolOf(handle);
   const bool is_inlined = !flags.static_alloc && IsSmall(*symbol, flags.inline_limit);
-  *out = CachedOps().Add(
-      CachedOp(*symbol, {.static_alloc = flags.static_alloc, .node_by_node = is_inlined}));
+  *out = CachedOps().Add(CachedOp(*symbol, {.static_alloc = flags.static_alloc,
+                                            .node_by_node = is_inlined,
+                                            .recomputes = MirrorsBackward()}));
 }
 
 void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int* num_outputs,

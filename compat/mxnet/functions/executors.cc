@@ -28,6 +28,11 @@ bool IsRepeatable(const Symbol& symbol) {
 
 }  // namespace
 
+bool MirrorsBackward() {
+  const char* const value = std::getenv("MXNET_BACKWARD_DO_MIRROR");
+  return value != nullptr && std::atoi(value) != 0;
+}
+
 Handles<ApiExecutor>& Executors() {
   static auto* const executors = new Handles<ApiExecutor>("an Executor", 4);
   return *executors;

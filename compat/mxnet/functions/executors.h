@@ -57,6 +57,10 @@ class ApiExecutor {
   bool last_is_train_ = true;
 };
 
+/// Returns whether the environment has MXNET_BACKWARD_DO_MIRROR with a number other than 0: graphs
+/// that are bound or compiled then let their gradients recompute the results of cheap operators.
+bool MirrorsBackward();
+
 /// The handles of executors.
 Handles<ApiExecutor>& Executors();
 

@@ -3,17 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/compat/mxnet/core/types.h"
 #include "tessera/ndarray/testing/array_values.h"
+
+extern "C" {
+const char* MXGetLastError();
+int MXExecutorBind(SymbolHandle symbol_handle, int dev_type, int dev_id, uint32_t len,
+                   NDArrayHandle* in_args, NDArrayHandle* arg_grad_store, uint32_t* grad_req_type,
+                   uint32_t aux_states_len, NDArrayHandle* aux_states, ExecutorHandle* out);
+int MXExecutorFree(ExecutorHandle handle);
+int MXNDArrayFree(NDArrayHandle handle);
+int NNSymbolFree(SymbolHandle symbol);
+}
 
 namespace tessera::mxnet {
 namespace {
 
+using ndarray_testing::Read;
 using ndarray_testing::Vector;
 using testing::ElementsAre;
 
@@ -58,6 +76,52 @@ TEST(ExecutorsTest, TheOptimizedSymbolHasCommonSubexpressionsOnce) {
   const ApiExecutor merged = Bound(sum, shapes);
   EXPECT_EQ(plain.OptimizedSymbol().GetInternals().num_outputs(), 5);
   EXPECT_EQ(merged.OptimizedSymbol().GetInternals().num_outputs(), 4);
+}
+
+/// Binds the graph in MXNet's way, trains one step, and returns the number of steps and the
+/// gradients.
+std::pair<int64_t, std::vector<std::vector<double>>> TrainBound(const Symbol& graph) {
+  const SymbolHandle symbol = AddSymbol(graph);
+  const std::vector<NDArray> arguments = {Vector({0.5f, -1, 2}), Vector({1, 2, 3})};
+  const std::vector<NDArray> gradients = {Vector({0, 0, 0}), Vector({0, 0, 0})};
+  std::vector<NDArrayHandle> in_args, grad_store;
+  for (const NDArray& array : arguments) in_args.push_back(Arrays().Add(array));
+  for (const NDArray& array : gradients) grad_store.push_back(Arrays().Add(array));
+  std::vector<uint32_t> requests(2, static_cast<uint32_t>(kWriteTo));
+  ExecutorHandle handle = nullptr;
+  EXPECT_EQ(MXExecutorBind(symbol, /*dev_type=*/1, /*dev_id=*/0, 2, in_args.data(),
+                           grad_store.data(), requests.data(), 0, nullptr, &handle),
+            0)
+      << MXGetLastError();
+  const std::shared_ptr<ApiExecutor> bound = Executors().Get(handle);
+  bound->Forward(true);
+  bound->Backward({Vector({1, -2, 3})});
+  const std::string steps = bound->executor()->DebugString();
+  MXExecutorFree(handle);
+  NNSymbolFree(symbol);
+  for (const auto* list : {&in_args, &grad_store}) {
+    for (const NDArrayHandle array : *list) MXNDArrayFree(array);
+  }
+  return {std::count(steps.begin(), steps.end(), '\n') - 1,
+          {Read(gradients[0]), Read(gradients[1])}};
+}
+
+TEST(ExecutorsTest, TheEnvironmentLetsGradientsRecomputeCheapResults) {
+  // Fused steps would hide which results are computed twice.
+  ASSERT_EQ(setenv("TESSERA_FUSE", "0", 1), 0);
+  const Symbol a = Symbol::Variable("a"), b = Symbol::Variable("b");
+  const Symbol graph = Symbol::Apply("tanh", {a}, {}, "act") * b;
+  const auto stored = TrainBound(graph);
+  for (const char* const off : {"0", ""}) {
+    ASSERT_EQ(setenv("MXNET_BACKWARD_DO_MIRROR", off, 1), 0);
+    EXPECT_EQ(TrainBound(graph), stored);
+  }
+  ASSERT_EQ(setenv("MXNET_BACKWARD_DO_MIRROR", "1", 1), 0);
+  const auto mirrored = TrainBound(graph);
+  ASSERT_EQ(unsetenv("MXNET_BACKWARD_DO_MIRROR"), 0);
+  ASSERT_EQ(unsetenv("TESSERA_FUSE"), 0);
+  EXPECT_EQ(mirrored.first, stored.first + 1);
+  EXPECT_EQ(mirrored.second, stored.second);
 }
 
 TEST(ExecutorsTest, AMonitorHearsTheNamesOfMxnet) {
