@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/tests/random_graphs/double_reference.h"
 #include "tessera/tests/random_graphs/random_graph.h"
 #include "tessera/tests/random_graphs/ways.h"
@@ -76,7 +78,9 @@ class GraphCheck {
   void Run() {
     CheckTraining();
     CheckPrediction();
-    CheckFusion();
+    const RunResult executor = TrainByExecutor(graph_), compiled = TrainByCachedOp(graph_);
+    CheckFusion(executor, compiled);
+    CheckRecomputation(executor, compiled);
     if (graph_.is_derivative) CheckDifferences();
   }
 
@@ -118,23 +122,58 @@ class GraphCheck {
   }
 
   /// Checks that element-wise nodes give the same bits joined and one by one.
-  void CheckFusion() {
-    const RunResult executor = TrainByExecutor(graph_), compiled = TrainByCachedOp(graph_);
+  void CheckFusion(const RunResult& executor, const RunResult& compiled) {
     const DoubleArrays bound = PredictByExecutor(graph_), called = PredictByCachedOp(graph_);
     setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
-    ExpectSame("Executor", executor, TrainByExecutor(graph_));
-    ExpectSame("CachedOp", compiled, TrainByCachedOp(graph_));
+    ExpectSame("and without fusion, by Executor", executor, TrainByExecutor(graph_));
+    ExpectSame("and without fusion, by CachedOp", compiled, TrainByCachedOp(graph_));
     Expect("predictions of an Executor with and without fusion", bound, PredictByExecutor(graph_),
            0);
     Expect("predictions of a CachedOp with and without fusion", called, PredictByCachedOp(graph_),
            0);
     unsetenv("TESSERA_FUSE");
   }
-  void ExpectSame(const std::string& way, const RunResult& fused, const RunResult& single) {
-    const std::string both = " with and without fusion, by " + way;
-    Expect(("outputs" + both).c_str(), fused.heads, single.heads, 0);
-    Expect(("gradients" + both).c_str(), fused.gradients, single.gradients, 0);
-    Expect(("inputs" + both).c_str(), fused.inputs, single.inputs, 0);
+
+  /// Checks that training gives the same bits if the gradient computes forward results once more.
+  void CheckRecomputation(const RunResult& executor, const RunResult& compiled) {
+    const auto check = [&](const std::string& what, const Recomputation& recomputation) {
+      ExpectSame("and without recomputation " + what + ", by Executor", executor,
+                 TrainByExecutor(graph_, recomputation));
+      ExpectSame("and without recomputation " + what + ", by CachedOp", compiled,
+                 TrainByCachedOp(graph_, recomputation));
+    };
+    check("of all nodes", {.marks_all = true});
+    setenv("TESSERA_RECOMPUTE", "1", /*overwrite=*/1);
+    check("of cheap nodes", {});
+    unsetenv("TESSERA_RECOMPUTE");
+    // The least budget differs, since gradients of a CachedOp use other bytes.
+    const Recomputation for_executor{.memory_budget_bytes = LeastBudget(TrainByExecutor)};
+    ExpectSame("and without the least budget, by Executor", executor,
+               TrainByExecutor(graph_, for_executor));
+    const Recomputation for_cached_op{.memory_budget_bytes = LeastBudget(TrainByCachedOp)};
+    ExpectSame("and without the least budget, by CachedOp", compiled,
+               TrainByCachedOp(graph_, for_cached_op));
+  }
+
+  /// Returns the least budget of a way to train, which the error for a smaller one tells; 1 if no
+  /// memory is planned.
+  int64_t LeastBudget(RunResult (*train)(const RandomGraph&, const Recomputation&)) const {
+    try {
+      train(graph_, {.memory_budget_bytes = 1});
+    } catch (const Error& error) {
+      const std::string text = error.what(), before = "expected at least ";
+      const size_t at = text.find(before);
+      if (at == std::string::npos) throw;
+      return std::atoll(text.c_str() + at + before.size());
+    }
+    return 1;
+  }
+
+  void ExpectSame(const std::string& what, const RunResult& one, const RunResult& other) {
+    const std::string with = " with " + what;
+    Expect(("outputs" + with).c_str(), one.heads, other.heads, 0);
+    Expect(("gradients" + with).c_str(), one.gradients, other.gradients, 0);
+    Expect(("inputs" + with).c_str(), one.inputs, other.inputs, 0);
   }
 
   /// Returns the gradients after a forward run of the reference, with what they are added to.

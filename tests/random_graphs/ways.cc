@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,8 @@
 #include "tessera/resource/resource_manager.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
+#include "tessera/symbol/scope.h"
+#include "tessera/symbol/symbol.h"
 
 namespace tessera {
 namespace {
@@ -157,9 +160,17 @@ BindArguments ByName(const RandomGraph& graph, const Symbol& symbol, const Array
   return bound;
 }
 
+Symbol SymbolOf(const RandomGraph& graph, const Recomputation& recomputation) {
+  std::optional<AttrScope> scope;
+  if (recomputation.marks_all) scope.emplace("force_mirroring", "True");
+  return graph.ToSymbol();
+}
+
 /// Calls a compiled function on the arrays, in the order of its inputs.
-std::vector<NDArray> CallCompiled(const RandomGraph& graph, const Arrays& arrays) {
-  const CachedOp function(graph.ToSymbol());
+std::vector<NDArray> CallCompiled(const RandomGraph& graph, const Arrays& arrays,
+                                  const Recomputation& recomputation = {}) {
+  const CachedOp function(SymbolOf(graph, recomputation),
+                          {.memory_budget_bytes = recomputation.memory_budget_bytes});
   std::map<std::string, size_t> position;
   for (size_t i = 0; i < graph.inputs.size(); ++i) position[graph.inputs[i].name] = i;
   std::vector<NDArray> inputs;
@@ -183,23 +194,24 @@ RunResult TrainImperatively(const RandomGraph& graph) {
   return arrays.Result(heads);
 }
 
-RunResult TrainByExecutor(const RandomGraph& graph) {
-  const Symbol symbol = graph.ToSymbol();
+RunResult TrainByExecutor(const RandomGraph& graph, const Recomputation& recomputation) {
+  const Symbol symbol = SymbolOf(graph, recomputation);
   const Arrays arrays(graph);
-  const auto executor =
-      Bind(symbol, Device::Cpu(), ByName(graph, symbol, arrays, /*with_gradients=*/true));
+  BindArguments bound = ByName(graph, symbol, arrays, /*with_gradients=*/true);
+  bound.memory_budget_bytes = recomputation.memory_budget_bytes;
+  const auto executor = Bind(symbol, Device::Cpu(), bound);
   executor->Forward(/*is_train=*/true);
   executor->Backward(arrays.head_gradients);
   return arrays.Result(executor->outputs());
 }
 
-RunResult TrainByCachedOp(const RandomGraph& graph) {
+RunResult TrainByCachedOp(const RandomGraph& graph, const Recomputation& recomputation) {
   const Arrays arrays(graph);
   arrays.Mark();
   std::vector<NDArray> heads;
   {
     const autograd::Record record;
-    heads = CallCompiled(graph, arrays);
+    heads = CallCompiled(graph, arrays, recomputation);
   }
   autograd::Backward(heads, arrays.head_gradients);
   return arrays.Result(heads);
