@@ -5,7 +5,13 @@
 //
 // The bound on the ratio is that of a plan 5 % above the liveness bound. DenseNet-121 has none: its
 // concatenations keep results of growing size, in whose gaps no order fits all.
+//
+// The cases called recomputed ask for a part of the memory that training takes if it stores all
+// results (memory_budget_bytes), and print the planned memory beside that. A part that cannot be
+// reached is an error, which is printed, and the plan is then the whole.
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +21,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
@@ -46,10 +53,12 @@ NDArray Untouched(const TShape& shape) {
   return NDArray(shape, Device::Cpu(), DType::kFloat32, /*delay_alloc=*/true);
 }
 
-MemoryPlanSummary PlanOfExecutor(const Network& network, bool training) {
+MemoryPlanSummary PlanOfExecutor(const Network& network, bool training,
+                                 int64_t memory_budget_bytes = 0) {
   const std::vector<std::string> names = network.symbol.ListArguments();
   const InferredShapes shapes = network.symbol.InferShape(network.inputs);
   BindArguments arrays;
+  arrays.memory_budget_bytes = memory_budget_bytes;
   for (size_t i = 0; i < names.size(); ++i) {
     arrays.arguments.push_back(Untouched(shapes.arguments[i]));
     const bool wanted = training && NeedsGradient(network, names[i]);
@@ -59,7 +68,8 @@ MemoryPlanSummary PlanOfExecutor(const Network& network, bool training) {
   return Bind(network.symbol, Device::Cpu(), arrays)->memory_plan();
 }
 
-MemoryPlanSummary PlanOfCachedOp(const Network& network, bool training) {
+MemoryPlanSummary PlanOfCachedOp(const Network& network, bool training,
+                                 int64_t memory_budget_bytes = 0) {
   const InferredShapes shapes = network.symbol.InferShape(network.inputs);
   std::map<std::string, NDArray> arrays;
   std::vector<NDArray> variables, gradients;
@@ -76,7 +86,7 @@ MemoryPlanSummary PlanOfCachedOp(const Network& network, bool training) {
     arrays.emplace(aux_states[i], Untouched(shapes.aux_states[i]));
   }
   autograd::MarkVariables(variables, gradients, std::vector<OpReqType>(variables.size(), kWriteTo));
-  const CachedOp op(network.symbol);
+  const CachedOp op(network.symbol, {.memory_budget_bytes = memory_budget_bytes});
   std::vector<NDArray> inputs;
   for (const std::string& name : op.input_names()) inputs.push_back(arrays.at(name));
   std::optional<autograd::Record> record;
@@ -84,21 +94,48 @@ MemoryPlanSummary PlanOfCachedOp(const Network& network, bool training) {
   return op.memory_plan(inputs);
 }
 
+using Plan = MemoryPlanSummary (*)(const Network&, bool, int64_t);
+
+/// Returns the ways to plan with their names.
+std::vector<std::pair<std::string, Plan>> Plans() {
+  return {{"executor", PlanOfExecutor}, {"cached_op", PlanOfCachedOp}};
+}
+
 void AddCases(Network network) {
   const auto shared = std::make_shared<const Network>(std::move(network));
-  using Plan = MemoryPlanSummary (*)(const Network&, bool);
-  for (const auto& [runner, plan] : {std::pair<std::string, Plan>("executor", PlanOfExecutor),
-                                     std::pair<std::string, Plan>("cached_op", PlanOfCachedOp)}) {
+  for (const auto& [runner, plan] : Plans()) {
     for (const bool training : {false, true}) {
       benchmarking::AddCase(
           {.name = shared->name + (training ? "/training/" : "/inference/") + runner,
            .bounds = {{.peer = "liveness", .at_least = shared->at_least}},
            .sizes = [shared, plan = plan, training] {
-             const MemoryPlanSummary summary = plan(*shared, training);
+             const MemoryPlanSummary summary = plan(*shared, training, /*memory_budget_bytes=*/0);
              return benchmarking::Sizes{.ours = static_cast<double>(summary.planned_bytes),
                                         .peer = static_cast<double>(summary.liveness_bytes)};
            }});
     }
+  }
+}
+
+/// Adds cases that train with `part` of the memory of all results.
+void AddRecomputedCases(Network network, double part) {
+  const auto shared = std::make_shared<const Network>(std::move(network));
+  for (const auto& [runner, plan] : Plans()) {
+    benchmarking::AddCase(
+        {.name = shared->name + "/recomputed/" + runner,
+         .bounds = {{.peer = "stored", .at_least = 1 / part}},
+         .sizes = [shared, plan = plan, part] {
+           const int64_t stored = plan(*shared, /*training=*/true, 0).planned_bytes;
+           int64_t planned = stored;
+           try {
+             const double budget = part * static_cast<double>(stored);
+             planned = plan(*shared, /*training=*/true, static_cast<int64_t>(budget)).planned_bytes;
+           } catch (const Error& error) {
+             std::fprintf(stderr, "%s: %s\n", shared->name.c_str(), error.what());
+           }
+           return benchmarking::Sizes{.ours = static_cast<double>(planned),
+                                      .peer = static_cast<double>(stored)};
+         }});
   }
 }
 
@@ -118,5 +155,7 @@ int main(int argc, char** argv) {
                      Lstm({}),
                      {{"data", {32, 100, 256}}, {"init_h", {32, 256}}, {"init_c", {32, 256}}}});
   tessera::AddCases({"densenet121", DenseNet121(), pictures, /*at_least=*/0});
+  tessera::AddRecomputedCases({"resnet50", ResNet(kResNet50), pictures}, 0.35);
+  tessera::AddRecomputedCases({"resnet200", ResNet(kResNet200), pictures}, 0.25);
   return RunAll(argc, argv);
 }

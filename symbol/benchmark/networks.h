@@ -30,6 +30,8 @@ inline constexpr ResNetShape kResNet18OfSmallImages = {
     .units = {2, 2, 2, 2}, .large_images = false, .classes = 10};
 inline constexpr ResNetShape kResNet50 = {.units = {3, 4, 6, 3}, .bottleneck = true};
 inline constexpr ResNetShape kResNet152 = {.units = {3, 8, 36, 3}, .bottleneck = true};
+/// The blocks of He et al. 2016 with 200 layers, in the order of version 1.
+inline constexpr ResNetShape kResNet200 = {.units = {3, 24, 36, 3}, .bottleneck = true};
 
 /// Returns a residual network on "data", with a SoftmaxOutput named "softmax".
 Symbol ResNet(const ResNetShape& shape);
