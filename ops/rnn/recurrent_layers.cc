@@ -3,6 +3,9 @@
 //   rnn_relu, rnn_tanh   h[t] = f(W x[t] + b + R h[t-1] + b')
 //   lstm                 i, f, o = sigmoid, g = tanh of such sums
 //                        c[t] = f c[t-1] + i g,  h[t] = o tanh(c[t])
+//                        with lstm_state_clip_min and _max: c[t] limited to [min, max], in which
+//                        NaN stays NaN, or with lstm_state_clip_nan becomes min with
+//                        projection_size P: h[t] = V (o tanh(c[t])), of P numbers
 //   gru                  r, z = sigmoid of such sums,  n = tanh(W x[t] + b + r (R h[t-1] + b'))
 //                        h[t] = (1 - z) n + z h[t-1]
 //
@@ -11,20 +14,24 @@
 // apart, of which the second runs from the end to the beginning, and its output holds both states.
 // With `use_sequence_length`, sample n ends before step sequence_length[n]: the output is 0 from
 // there on, the second direction begins there, and the last states are those there. (So does cuDNN;
-// MXNet's CPU code ignores the lengths or refuses them.)
+// MXNet's CPU code ignores the lengths or refuses them, ignores the limits, and trains no
+// projection.) The first cell state is not limited. A limited element passes no gradient, nor does
+// one at a limit.
 //
-// Shapes: data (T, N, C); state and state_cell (L D, N, H), for L layers of D directions,
-// directions in the inner loop; sequence_length (N); output (T, N, D H); state_output and
-// statecell_output like state. `parameters` is one vector in cuDNN's order: W (G H, inputs) and R
-// (G H, H) of each layer and direction, then b and b' (G H) of each. The G gates are i f g o
-// (lstm), r z n (gru) or one. Hidden outputs: what the gates gave, the lower layers' states, and
-// the mask.
+// Shapes: data (T, N, C); state (L D, N, S) and state_cell (L D, N, H), for L layers of D
+// directions, directions in the inner loop, where S is P with a projection and H without;
+// sequence_length (N); output (T, N, D S); state_output and statecell_output like state and
+// state_cell. `parameters` is one vector in cuDNN's order: W (G H, inputs), R (G H, S) and, with a
+// projection, V (P, H) of each layer and direction, then b and b' (G H) of each. The G gates are
+// i f g o (lstm), r z n (gru) or one. Hidden outputs: what the gates gave, the lower layers'
+// states, and the mask.
 //
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32, in which the
 // hidden outputs are too; sequence_length of any type. All inputs but the lengths have gradients.
 // Runs on the CPU. The data's part is one product over all steps. The state's part is a product a
 // step, by weights that are packed once; threads share its units and samples, and meet after each
-// step. The two directions of a layer run side by side. So could the layers, each a step behind the
+// step. With a projection, they share its samples alone. The two directions of a layer run side by
+// side. So could the layers, each a step behind the
 // one below it, but the data's part would then be as many small products as there are steps.
 #include <algorithm>
 #include <array>
@@ -81,19 +88,22 @@ struct RnnParameters {
     schema.Optional("p", &P::p, "the fraction of a lower layer's output that training drops");
     schema.Range(0, 1);
     schema.Optional("state_outputs", &P::state_outputs, "show the last states as outputs");
-    schema.Optional("projection_size", &P::projection_size, "must be None: not implemented");
+    schema.Optional("projection_size", &P::projection_size,
+                    "for lstm: project the output of a layer to this many numbers");
+    schema.Range(1, kMax);
     schema.Optional("lstm_state_clip_min", &P::lstm_state_clip_min,
-                    "must be None: not implemented");
+                    "for lstm: the least element of a cell state; needs lstm_state_clip_max");
     schema.Optional("lstm_state_clip_max", &P::lstm_state_clip_max,
-                    "must be None: not implemented");
+                    "for lstm: the largest element of a cell state; needs lstm_state_clip_min");
     schema.Optional("lstm_state_clip_nan", &P::lstm_state_clip_nan,
-                    "accepted; it only matters where states are clipped");
+                    "replace NaN in a cell state by lstm_state_clip_min, if there is one");
     schema.Optional("use_sequence_length", &P::use_sequence_length,
                     "take each sample's number of steps from the input sequence_length");
   }
 
   index_t NumDirections() const { return bidirectional ? 2 : 1; }
   bool HasCell() const { return mode == Cell::kLstm; }
+  bool IsProjected() const { return projection_size.has_value(); }
   /// Whether there is anything to drop.
   bool Drops() const { return p > 0 && num_layers > 1; }
 };
@@ -101,6 +111,8 @@ struct RnnParameters {
 /// The extents of a call, and where its matrices lie in the vector of parameters.
 struct Extents {
   index_t layers, directions, size;      // L, D, H
+  index_t state;                         // S
+  bool is_projected;                     // whether there are matrices V
   index_t gates, kept;                   // blocks of H numbers for each unit
   index_t steps = 0, batch = 0, inputs;  // T, N, C
 
@@ -108,12 +120,16 @@ struct Extents {
       : layers(param.num_layers),
         directions(param.NumDirections()),
         size(param.state_size),
+        state(param.projection_size.value_or(param.state_size)),
+        is_projected(param.IsProjected()),
         gates(param.mode == Cell::kLstm  ? 4
               : param.mode == Cell::kGru ? 3
                                          : 1),
-        kept(param.mode == Cell::kLstm  ? 5
-             : param.mode == Cell::kGru ? 4
-                                        : 1),
+        // A projected layer also keeps what it projects, in the last block.
+        kept(is_projected                ? 6
+             : param.mode == Cell::kLstm ? 5
+             : param.mode == Cell::kGru  ? 4
+                                         : 1),
         inputs(num_inputs) {}
   Extents(const RnnParameters& param, const TShape& data) : Extents(param, data[2]) {
     batch = data[1];
@@ -122,27 +138,47 @@ struct Extents {
   }
 
   index_t Rows() const { return steps * batch; }
-  index_t Width() const { return directions * size; }
+  index_t Width() const { return directions * state; }
   index_t Inputs(index_t layer) const { return layer == 0 ? inputs : Width(); }
+  /// The number of elements of W, R and V.
+  index_t NumWeights(index_t layer) const {
+    return gates * size * (Inputs(layer) + state) + (is_projected ? state * size : 0);
+  }
+  /// The parameters of a layer, both directions together.
+  index_t NumOfLayer(index_t layer) const {
+    return directions * (NumWeights(layer) + 2 * gates * size);
+  }
   /// The parameters of all layers but the first, which may have inputs of another number.
-  index_t NumUpper() const {
-    return (layers - 1) * directions * gates * size * (Width() + size + 2);
-  }
-  index_t NumParameters() const {
-    return directions * gates * size * (inputs + size + 2) + NumUpper();
-  }
+  index_t NumUpper() const { return (layers - 1) * NumOfLayer(1); }
+  index_t NumParameters() const { return NumOfLayer(0) + NumUpper(); }
   /// Whether the number of parameters fits in an index_t.
   bool Fit() const {
     const auto real = [](index_t x) { return static_cast<double>(x); };
     const double of_input = real(directions * gates) * real(size);
-    return of_input * (real(inputs) + real(size) + 2 + real(layers) * real(Width() + size + 2)) <
+    const double projections = real(layers * directions) * real(state) * real(size);
+    return of_input * (real(inputs) + real(state) + 2 +
+                       real(layers) * (real(directions) * real(state) + real(state) + 2)) +
+               projections <
            9e18;
   }
-  /// The position of W; that of R is gates * size * Inputs(layer) behind it.
+  /// The number of inputs that goes with a number of parameters, or less than 0 if none does.
+  /// Requires: Fit(), whatever `inputs` is.
+  index_t InputsOf(index_t num_parameters) const {
+    const index_t projection = is_projected ? state * size : 0;
+    const index_t others = directions * (gates * size * (state + 2) + projection) + NumUpper();
+    return num_parameters < others ? -1 : (num_parameters - others) / (directions * gates * size);
+  }
+  /// The position of W; those of R and V are RecurrentWeights and Projection.
   index_t Weights(index_t layer, index_t direction) const {
     const index_t lower =
-        layer == 0 ? 0 : directions * (inputs + size) + (layer - 1) * directions * (Width() + size);
-    return gates * size * (lower + direction * (Inputs(layer) + size));
+        layer == 0 ? 0 : directions * (NumWeights(0) + (layer - 1) * NumWeights(1));
+    return lower + direction * NumWeights(layer);
+  }
+  index_t RecurrentWeights(index_t layer, index_t direction) const {
+    return Weights(layer, direction) + gates * size * Inputs(layer);
+  }
+  index_t Projection(index_t layer, index_t direction) const {
+    return RecurrentWeights(layer, direction) + gates * size * state;
   }
   /// The position of b; that of b' is gates * size behind it.
   index_t Biases(index_t layer, index_t direction) const {
@@ -201,8 +237,8 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
         if (arguments[i] == "sequence_length") {
           merge("sequence_length", &(*in_shape)[i], {kUnknown}, -1, 0);
         } else {
-          merge(arguments[i].c_str(), &(*in_shape)[i], {states, kUnknown, param_.state_size}, -1,
-                1);
+          merge(arguments[i].c_str(), &(*in_shape)[i],
+                {states, kUnknown, i == 2 ? extents.state : extents.size}, -1, 1);
         }
       }
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -211,7 +247,7 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
         if (i == 0) {
           merge(name, shape, {kUnknown, kUnknown, extents.Width()}, 0, 1);
         } else if (i < static_cast<size_t>(NumVisibleOutputs())) {
-          merge(name, shape, {states, kUnknown, param_.state_size}, -1, 1);
+          merge(name, shape, {states, kUnknown, i == 1 ? extents.state : extents.size}, -1, 1);
         } else if (outputs[i] == "gates") {
           merge(
               name, shape,
@@ -223,8 +259,7 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
       }
     }
     if (data[2] == kUnknown && parameters[0] != kUnknown && extents.Fit()) {
-      const index_t of_input = extents.directions * extents.gates * extents.size;
-      const index_t first = (parameters[0] - extents.NumUpper()) / of_input - extents.size - 2;
+      const index_t first = extents.InputsOf(parameters[0]);
       if (first >= 0) data[2] = first;
     }
     if (data[2] == kUnknown) return false;
@@ -273,12 +308,24 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
 
  protected:
   void CheckParameters() override {
-    const auto refuse = [&](const char* name, bool given) {
-      if (given) throw Unimplemented(TypeString(), ": parameter ", name, " is not implemented");
+    const auto needs_lstm = [&](const char* name, bool given) {
+      if (given && !param_.HasCell()) {
+        throw InvalidArgument(TypeString(), ": parameter ", name, " is for mode=lstm alone");
+      }
     };
-    refuse("projection_size", param_.projection_size.has_value());
-    refuse("lstm_state_clip_min", param_.lstm_state_clip_min.has_value());
-    refuse("lstm_state_clip_max", param_.lstm_state_clip_max.has_value());
+    const auto &low = param_.lstm_state_clip_min, &high = param_.lstm_state_clip_max;
+    needs_lstm("projection_size", param_.IsProjected());
+    needs_lstm("lstm_state_clip_min", low.has_value());
+    needs_lstm("lstm_state_clip_max", high.has_value());
+    if (low.has_value() != high.has_value()) {
+      throw InvalidArgument(TypeString(), ": parameter lstm_state_clip_",
+                            low.has_value() ? "min is given without lstm_state_clip_max"
+                                            : "max is given without lstm_state_clip_min");
+    }
+    if (low.has_value() && !(*low <= *high)) {
+      throw InvalidArgument(TypeString(), ": lstm_state_clip_min=", *low,
+                            " is not at most lstm_state_clip_max=", *high);
+    }
   }
 };
 
@@ -393,7 +440,8 @@ class StepCut {
       return std::max<index_t>(1, std::min(static_cast<index_t>(by_work), most));
     };
     const index_t of_direction = threads / e.directions;
-    unit_parts_ = cut(of_direction, work, e.size / kLeastUnits);
+    // A projection needs all units of a sample.
+    unit_parts_ = e.is_projected ? 1 : cut(of_direction, work, e.size / kLeastUnits);
     const double of_units = work / static_cast<double>(unit_parts_);
     row_parts_ = cut(of_direction / unit_parts_, of_units, e.batch / kLeastRows);
   }
@@ -442,39 +490,49 @@ class StepCut {
 template <typename T>
 using OfDirections = std::array<T*, 2>;
 
-/// The products of steps by the recurrent weights R (G H, H) of a layer. Forward, the right operand
-/// is the transpose of R: a block of H columns for each gate. Backward it is R, which is one block.
+/// The matrices by which the steps of a layer are multiplied: one of rows x columns for each
+/// direction. The right operand is the matrix or its transpose, of which `blocks` are taken apart.
+template <typename T>
+struct StepWeights {
+  OfDirections<const T> data;
+  index_t rows, columns;
+  bool is_transposed;
+  index_t blocks = 1;
+};
+
+/// The products of a layer's steps by its weights. Forward, the right operand is the transpose of R
+/// (G H, S), with a block of H columns for each gate, or that of V (S, H). Backward it is R or V.
 template <typename T>
 class StepProduct {
  public:
-  StepProduct(const Extents& e, const StepCut& cut, bool is_forward,
-              const OfDirections<const T>& weights, Scratch* scratch)
-      : e_(e),
-        is_forward_(is_forward),
-        weights_(weights),
+  StepProduct(const Extents& e, const StepCut& cut, const StepWeights<T>& weights, Scratch* scratch)
+      : weights_(weights),
         packing_(tensor_internal::StreamPacking(cut.Rows())),
-        blocks_(is_forward ? e.gates : 1),
-        depth_(is_forward ? e.size : e.gates * e.size) {
+        unit_parts_(cut.unit_parts()),
+        width_(weights.is_transposed ? weights.rows / weights.blocks : weights.columns),
+        depth_(weights.is_transposed ? weights.columns : weights.rows) {
     if (!cut.packs()) return;
-    packed_ = Take<T>(e.directions * blocks_ * BlockElements(), scratch);
-    const index_t parts = cut.unit_parts();
-    ParallelFor(e.directions * blocks_ * parts, StepsPerTask(BlockElements() / parts),
+    const index_t blocks = weights.blocks, parts = unit_parts_;
+    packed_ = Take<T>(e.directions * blocks * BlockElements(), scratch);
+    ParallelFor(e.directions * blocks * parts, StepsPerTask(BlockElements() / parts),
                 [&](index_t begin, index_t end) {
                   for (index_t i = begin; i < end; ++i) {
-                    const index_t unit = cut.FirstUnit(i % parts);
-                    const index_t direction = i / parts / blocks_, block = i / parts % blocks_;
-                    tensor_internal::PackRight(
-                        By(direction, block, unit, cut.FirstUnit(i % parts + 1) - unit), packing_,
-                        Packed(direction, block, unit));
+                    const index_t part = i % parts, unit = cut.FirstUnit(part);
+                    const index_t direction = i / parts / blocks, block = i / parts % blocks;
+                    const index_t units =
+                        (part + 1 == parts ? width_ : cut.FirstUnit(part + 1)) - unit;
+                    tensor_internal::PackRight(By(direction, block, unit, units), packing_,
+                                               Packed(direction, block, unit));
                   }
                 });
   }
 
-  /// Computes c = a B + beta c for a part's units of blocks [first, first + count), of which c has
-  /// one every H columns. Successive steps read the weights from either end in turns.
+  /// Computes c = a B + beta c for a part's units of blocks [first, first + count), which lie side
+  /// by side in c. Successive steps read the weights from either end in turns.
   void Run(index_t step, const StepPart& part, index_t first, index_t count, Matrix<const T> a,
            T beta, Matrix<T> c) const {
-    tensor_internal::GemmArguments<T> g = By(part.direction, first, part.unit, part.units);
+    tensor_internal::GemmArguments<T> g =
+        By(part.direction, first, part.unit, unit_parts_ == 1 ? width_ : part.units);
     g.m = part.rows;
     g.a = a.data;
     g.lda = a.stride;
@@ -482,51 +540,51 @@ class StepProduct {
     g.c = c.data;
     g.ldc = c.stride;
     if (packed_ == nullptr) {
-      g.n = count * e_.size;
+      g.n = count * width_;
       tensor_internal::Gemm(g);
       return;
     }
     const bool backwards = step % 2 == 1;
     for (index_t i = 0; i < count; ++i) {
       const index_t block = backwards ? count - 1 - i : i;
-      g.c = c.data + block * e_.size;
+      g.c = c.data + block * width_;
       tensor_internal::StreamPackedRight(
           g, {Packed(part.direction, first + block, part.unit), packing_}, backwards);
     }
   }
 
  private:
-  index_t BlockElements() const { return tensor_internal::PackedRightSize(e_.size, depth_); }
+  index_t BlockElements() const { return tensor_internal::PackedRightSize(width_, depth_); }
   /// The packed weights of the units from `unit` on, a multiple of 16.
   T* Packed(index_t direction, index_t block, index_t unit) const {
-    return packed_ + (direction * blocks_ + block) * BlockElements() + unit * depth_;
+    return packed_ + (direction * weights_.blocks + block) * BlockElements() + unit * depth_;
   }
   /// The product by some units of a block, without its left operand.
   tensor_internal::GemmArguments<T> By(index_t direction, index_t block, index_t unit,
                                        index_t units) const {
-    const index_t first = is_forward_ ? (block * e_.size + unit) * e_.size : unit;
+    const index_t first =
+        weights_.is_transposed ? (block * width_ + unit) * weights_.columns : unit;
     return {.transpose_a = false,
-            .transpose_b = is_forward_,
+            .transpose_b = weights_.is_transposed,
             .m = 0,
             .n = units,
             .k = depth_,
             .alpha = T(1),
             .a = nullptr,
             .lda = depth_,
-            .b = weights_[static_cast<size_t>(direction)] + first,
-            .ldb = e_.size,
+            .b = weights_.data[static_cast<size_t>(direction)] + first,
+            .ldb = weights_.columns,
             .beta = T(0),
             .c = nullptr,
-            .ldc = e_.size};
+            .ldc = width_};
   }
 
-  const Extents& e_;
-  const bool is_forward_;
-  const OfDirections<const T> weights_;
-  const int packing_;     // how the weights are packed: StreamPacking
-  const index_t blocks_;  // of H columns
-  const index_t depth_;   // the number of rows of the right operand
-  T* packed_ = nullptr;   // or null if it is not
+  const StepWeights<T> weights_;
+  const int packing_;         // how the weights are packed: StreamPacking
+  const index_t unit_parts_;  // the number of parts among the columns
+  const index_t width_;       // the number of columns of a block
+  const index_t depth_;       // the number of rows of the right operand
+  T* packed_ = nullptr;       // or null if it is not
 };
 
 class RnnOperator final : public Operator {
@@ -558,6 +616,15 @@ class RnnOperator final : public Operator {
   static constexpr size_t kCell = 3;
   size_t Length() const { return param_.HasCell() ? 4 : 3; }
   size_t Hidden() const { return !param_.state_outputs ? 1 : param_.HasCell() ? 3 : 2; }
+
+  /// The limits of cell states, if there are any.
+  template <typename T>
+  std::optional<tensor_internal::RecurrentClip<T>> Clip() const {
+    if (!param_.lstm_state_clip_min.has_value()) return std::nullopt;
+    return tensor_internal::RecurrentClip<T>{.min = static_cast<T>(*param_.lstm_state_clip_min),
+                                             .max = static_cast<T>(*param_.lstm_state_clip_max),
+                                             .replaces_nan = param_.lstm_state_clip_nan};
+  }
 
   /// The number of steps of each sample, or null if all have all.
   const int64_t* Lengths(std::span<const TBlob> in_data, const Extents& e, Scratch* scratch) const {
@@ -600,23 +667,26 @@ class RnnOperator final : public Operator {
     const Extents e(param_, in_data[0].shape_);
     const index_t rows = e.Rows(), width = e.Width(), gates = e.gates * e.size;
     const index_t kept_width = e.kept * e.size;
-    const index_t state = e.batch * e.size, states = e.layers * e.directions * state;
+    const index_t places = e.layers * e.directions;
+    const index_t state = e.batch * e.state, cell = param_.HasCell() ? e.batch * e.size : 0;
     const size_t hidden = Hidden();
+    const auto clip = Clip<T>();
     Scratch scratch;
     const int64_t* const lengths = Lengths(in_data, e, &scratch);
     const T* const parameters = Elements<T>(in_data[1], &scratch);
     const T* const first_h = Elements<T>(in_data[2], &scratch);
     const T* const first_c = param_.HasCell() ? Elements<T>(in_data[kCell], &scratch) : nullptr;
     const Result<T> output(out_data[0], req[0], rows * width, &scratch);
-    const Result<T> last_h(out_data[1], param_.state_outputs ? req[1] : kNullOp, states, &scratch);
+    const Result<T> last_h(out_data[1], param_.state_outputs ? req[1] : kNullOp, places * state,
+                           &scratch);
     const bool shows_cell = param_.state_outputs && param_.HasCell();
     const Result<T> last_c(shows_cell ? out_data[2] : TBlob(), shows_cell ? req[2] : kNullOp,
-                           param_.HasCell() ? states : 0, &scratch);
+                           places * cell, &scratch);
     // Without a reader every layer uses the same memory.
     const bool keeps = req[hidden] != kNullOp;
     const index_t kept_place = rows * kept_width;
     const Result<T> kept(out_data[hidden], req[hidden],
-                         (keeps ? e.layers : 1) * e.directions * kept_place, &scratch);
+                         (keeps ? places : e.directions) * kept_place, &scratch);
     const Result<T> layers(out_data[hidden + 1], req[hidden + 1], (e.layers - 1) * rows * width,
                            &scratch);
     const T* const mask = param_.Drops()
@@ -625,6 +695,8 @@ class RnnOperator final : public Operator {
     T* const dropped = mask != nullptr ? Take<T>(rows * width, &scratch) : nullptr;
     // Each direction's old and new state, in turns.
     T* const h = Take<T>(2 * e.directions * state, &scratch);
+    // The cells' outputs, which a projection reads where they are kept.
+    T* const unprojected = e.is_projected ? Take<T>(e.directions * cell, &scratch) : nullptr;
     const StepCut cut(e);
     const bool is_gru = param_.mode == Cell::kGru;
 
@@ -633,34 +705,46 @@ class RnnOperator final : public Operator {
       T* const y = layer + 1 == e.layers ? output.data() : layers.data() + layer * rows * width;
       const index_t inputs = e.Inputs(layer), first_place = layer * e.directions;
       T* const layer_kept = kept.data() + (keeps ? first_place * kept_place : 0);
-      OfDirections<const T> weights{};
+      OfDirections<const T> weights{}, projections{};
       for (index_t direction = 0; direction < e.directions; ++direction) {
         const index_t place = first_place + direction;
         const T* const matrices = parameters + e.Weights(layer, direction);
-        weights[static_cast<size_t>(direction)] = matrices + gates * inputs;
+        weights[static_cast<size_t>(direction)] = parameters + e.RecurrentWeights(layer, direction);
+        projections[static_cast<size_t>(direction)] = parameters + e.Projection(layer, direction);
         std::copy_n(first_h + place * state, state, h + direction * state);
         if (first_c != nullptr) {
-          std::copy_n(first_c + place * state, state, last_c.data() + place * state);
+          std::copy_n(first_c + place * cell, cell, last_c.data() + place * cell);
         }
         Multiply<T>(rows, gates, inputs, {x, inputs}, false, {matrices, inputs}, true, T(0),
                     {layer_kept + direction * kept_place, kept_width});
       }
       Scratch layer_scratch;
-      const StepProduct<T> product(e, cut, /*is_forward=*/true, weights, &layer_scratch);
+      const StepProduct<T> product(e, cut, {weights, gates, e.state, true, e.gates},
+                                   &layer_scratch);
+      std::optional<StepProduct<T>> projection;
+      if (e.is_projected) {
+        projection.emplace(e, cut, StepWeights<T>{projections, e.state, e.size, true},
+                           &layer_scratch);
+      }
       cut.Run(e.steps, [&](index_t i, const StepPart& part) {
         const index_t direction = part.direction, place = first_place + direction;
         const index_t step = direction == 0 ? i : e.steps - 1 - i;
-        const T* const old_h = h + (i % 2 * e.directions + direction) * state + part.row * e.size;
-        T* const new_h = h + ((1 - i % 2) * e.directions + direction) * state + part.row * e.size;
+        const T* const old_h = h + (i % 2 * e.directions + direction) * state + part.row * e.state;
+        T* const new_h = h + ((1 - i % 2) * e.directions + direction) * state + part.row * e.state;
         T* const c =
-            first_c != nullptr ? last_c.data() + place * state + part.row * e.size : nullptr;
+            first_c != nullptr ? last_c.data() + place * cell + part.row * e.size : nullptr;
         const index_t first = step * e.batch + part.row;
         T* const step_kept = layer_kept + direction * kept_place + first * kept_width + part.unit;
+        // The part's first output: of its own units or, with a projection, of all.
+        T* const out = y + first * width + direction * e.state + part.unit;
+        T* const projected = step_kept + (e.kept - 1) * e.size;
+        T* const cell_h =
+            e.is_projected ? unprojected + direction * cell + part.row * e.size : new_h;
         // The fresh gate of a GRU needs its two parts apart.
-        product.Run(i, part, 0, is_gru ? 2 : e.gates, {old_h, e.size}, T(1),
+        product.Run(i, part, 0, is_gru ? 2 : e.gates, {old_h, e.state}, T(1),
                     {step_kept, kept_width});
         if (is_gru) {
-          product.Run(i, part, 2, 1, {old_h, e.size}, T(0), {step_kept + gates, kept_width});
+          product.Run(i, part, 2, 1, {old_h, e.state}, T(0), {step_kept + gates, kept_width});
         }
         const T* const bias = parameters + e.Biases(layer, direction) + part.unit;
         ForRows(part, step, lengths, [&](index_t row, index_t num_rows, bool runs) {
@@ -673,17 +757,32 @@ class RnnOperator final : public Operator {
               .kept_stride = kept_width,
               .bias_input = bias,
               .bias_state = bias + gates,
-              .old_h = old_h + at,
-              .h = new_h + at,
+              .old_h = e.is_projected ? nullptr : old_h + at,
+              .h = cell_h + at,
               .c = c != nullptr ? c + at : nullptr,
               .state_stride = e.size,
-              .out = y + (first + row) * width + direction * e.size + part.unit,
-              .out_stride = width};
+              .out = e.is_projected ? projected + row * kept_width : out + row * width,
+              .out_stride = e.is_projected ? kept_width : width,
+              .clip = clip.has_value() ? &*clip : nullptr};
           if (runs) return tensor_internal::RecurrentForward(param_.mode, s);
           for (index_t k = 0; k < e.kept; ++k) std::fill_n(s.kept + k * e.size, s.units, T(0));
           if (c != nullptr) std::copy_n(s.c, s.units, s.kept + gates);
+          if (e.is_projected) return;
           std::copy_n(s.old_h, s.units, s.h);
           std::fill_n(s.out, s.units, T(0));
+        });
+        if (!e.is_projected) return;
+        projection->Run(i, part, 0, 1, {projected, kept_width}, T(0), {new_h, e.state});
+        ForRows(part, step, lengths, [&](index_t row, index_t num_rows, bool runs) {
+          for (index_t r = row; r < row + num_rows; ++r) {
+            T* const state_of_row = new_h + r * e.state;
+            if (runs) {
+              std::copy_n(state_of_row, e.state, out + r * width);
+            } else {
+              std::copy_n(old_h + r * e.state, e.state, state_of_row);
+              std::fill_n(out + r * width, e.state, T(0));
+            }
+          }
         });
       });
       std::copy_n(h + e.steps % 2 * e.directions * state, e.directions * state,
@@ -704,9 +803,11 @@ class RnnOperator final : public Operator {
     const Extents e(param_, in_data[0].shape_);
     const index_t rows = e.Rows(), width = e.Width(), gates = e.gates * e.size;
     const index_t kept_width = e.kept * e.size;
-    const index_t state = e.batch * e.size, states = e.layers * e.directions * state;
+    const index_t places = e.layers * e.directions;
+    const index_t state = e.batch * e.state, cell = param_.HasCell() ? e.batch * e.size : 0;
     const size_t hidden = Hidden();
     const bool has_cell = param_.HasCell();
+    const auto clip = Clip<T>();
     Scratch scratch;
     const int64_t* const lengths = Lengths(in_data, e, &scratch);
     const T* const data = Elements<T>(in_data[0], &scratch);
@@ -721,25 +822,32 @@ class RnnOperator final : public Operator {
     const Result<T> d_data(in_grad[0], req[0], req[0] != kNullOp ? rows * e.inputs : 0, &scratch);
     const Result<T> d_parameters(in_grad[1], req[1], req[1] != kNullOp ? e.NumParameters() : 0,
                                  &scratch);
-    const Result<T> d_h(in_grad[2], req[2], states, &scratch);
+    const Result<T> d_h(in_grad[2], req[2], places * state, &scratch);
     const Result<T> d_c(has_cell ? in_grad[kCell] : TBlob(), has_cell ? req[kCell] : kNullOp,
-                        has_cell ? states : 0, &scratch);
+                        places * cell, &scratch);
     // The gradients of the last states are where those of the first will be.
-    const auto begin_with = [&](const Result<T>& gradient, size_t output_index) {
+    const auto begin_with = [&](const Result<T>& gradient, index_t count, size_t output_index) {
       if (param_.state_outputs) {
-        RowReader<T>(out_grad[output_index]).Copy(0, states, gradient.data());
+        RowReader<T>(out_grad[output_index]).Copy(0, count, gradient.data());
       } else {
-        std::fill_n(gradient.data(), states, T(0));
+        std::fill_n(gradient.data(), count, T(0));
       }
     };
-    begin_with(d_h, 1);
-    if (has_cell) begin_with(d_c, 2);
+    begin_with(d_h, places * state, 1);
+    if (has_cell) begin_with(d_c, places * cell, 2);
 
     // The gradients of the gates, and the state before each step, for each direction.
     T* const of_input = Take<T>(e.directions * rows * gates, &scratch);
     T* const of_state =
         param_.mode == Cell::kGru ? Take<T>(e.directions * rows * gates, &scratch) : of_input;
-    T* const old_h = Take<T>(e.directions * rows * e.size, &scratch);
+    T* const old_h = Take<T>(e.directions * rows * e.state, &scratch);
+    // The gradients of the projected outputs; that of a step's unprojected ones; and zeros, which
+    // the cells add to it.
+    const index_t of_projection = e.is_projected ? e.directions : 0;
+    T* const d_projected = Take<T>(of_projection * rows * e.state, &scratch);
+    T* const d_unprojected = Take<T>(of_projection * cell, &scratch);
+    T* const zeros = Take<T>(e.size, &scratch);
+    std::fill_n(zeros, e.size, T(0));
     const StepCut cut(e);
     T* const ones = Take<T>(rows, &scratch);
     std::fill_n(ones, rows, T(1));
@@ -767,36 +875,58 @@ class RnnOperator final : public Operator {
         const index_t old = direction == 0 ? step - 1 : step + 1;
         return old >= 0 && old < (lengths != nullptr ? lengths[n] : e.steps);
       };
-      OfDirections<const T> weights{};
+      OfDirections<const T> weights{}, projections{};
       for (index_t direction = 0; direction < e.directions; ++direction) {
-        weights[static_cast<size_t>(direction)] =
-            parameters + e.Weights(layer, direction) + gates * inputs;
+        weights[static_cast<size_t>(direction)] = parameters + e.RecurrentWeights(layer, direction);
+        projections[static_cast<size_t>(direction)] = parameters + e.Projection(layer, direction);
         const index_t back = direction == 0 ? -e.batch : e.batch;
         ParallelFor(e.steps, StepsPerTask(state), [&](index_t begin, index_t end) {
           for (index_t row = begin * e.batch; row < end * e.batch; ++row) {
             const index_t step = row / e.batch, n = row - step * e.batch;
             const T* const old = has_old(direction, step, n)
-                                     ? y + (row + back) * width + direction * e.size
-                                     : first_h + (first_place + direction) * state + n * e.size;
-            std::copy_n(old, e.size, old_h + (direction * rows + row) * e.size);
+                                     ? y + (row + back) * width + direction * e.state
+                                     : first_h + (first_place + direction) * state + n * e.state;
+            std::copy_n(old, e.state, old_h + (direction * rows + row) * e.state);
           }
         });
       }
       Scratch layer_scratch;
-      const StepProduct<T> product(e, cut, /*is_forward=*/false, weights, &layer_scratch);
+      const StepProduct<T> product(e, cut, {weights, gates, e.state, false}, &layer_scratch);
+      std::optional<StepProduct<T>> projection;
+      if (e.is_projected) {
+        projection.emplace(e, cut, StepWeights<T>{projections, e.state, e.size, false},
+                           &layer_scratch);
+      }
       // Step i begins with the product by the gates' gradients of step i - 1, which all parts have
       // computed by then. One more step has the product by the last ones.
       cut.Run(e.steps > 0 ? e.steps + 1 : 0, [&](index_t i, const StepPart& part) {
         const index_t direction = part.direction, place = first_place + direction;
         const auto step_at = [&](index_t k) { return direction == 0 ? e.steps - 1 - k : k; };
-        T* const dh = d_h.data() + place * state + part.row * e.size;
+        T* const dh = d_h.data() + place * state + part.row * e.state;
         if (i > 0) {
           const index_t done = direction * rows + step_at(i - 1) * e.batch + part.row;
           product.Run(i, part, 0, 1, {of_state + done * gates, gates}, T(1),
-                      {dh + part.unit, e.size});
+                      {dh + part.unit, e.state});
         }
         if (i == e.steps) return;
         const index_t step = step_at(i);
+        T* const d_cell_h =
+            e.is_projected ? d_unprojected + direction * cell + part.row * e.size : dh;
+        if (e.is_projected) {
+          const index_t first_row = step * e.batch + part.row;
+          T* const to = d_projected + (direction * rows + first_row) * e.state;
+          ForRows(part, step, lengths, [&](index_t first, index_t num_rows, bool runs) {
+            for (index_t r = first; r < first + num_rows; ++r) {
+              const T* const head_of_row = head + (first_row + r) * width + direction * e.state;
+              T *const of_row = dh + r * e.state, *const sum = to + r * e.state;
+              for (index_t j = 0; j < e.state; ++j) {
+                sum[j] = runs ? of_row[j] + head_of_row[j] : T(0);
+              }
+              if (runs) std::fill_n(of_row, e.state, T(0));
+            }
+          });
+          projection->Run(i, part, 0, 1, {to, e.state}, T(0), {d_cell_h, e.size});
+        }
         ForRows(part, step, lengths, [&](index_t first, index_t num_rows, bool runs) {
           const index_t n = part.row + first, row = step * e.batch + n;
           const index_t gate = (direction * rows + row) * gates + part.unit;
@@ -809,21 +939,23 @@ class RnnOperator final : public Operator {
               .block = e.size,
               .kept = step_kept,
               .kept_stride = kept_width,
-              .old_h = old_h + (direction * rows + row) * e.size + part.unit,
+              .old_h =
+                  e.is_projected ? nullptr : old_h + (direction * rows + row) * e.size + part.unit,
               .old_h_stride = e.size,
               .old_c = has_old_c
                            ? step_kept + (direction == 0 ? -e.batch : e.batch) * kept_width + gates
-                       : has_cell ? first_c + place * state + n * e.size + part.unit
+                       : has_cell ? first_c + place * cell + n * e.size + part.unit
                                   : nullptr,
               .old_c_stride = has_old_c ? kept_width : e.size,
-              .head = head + row * width + direction * e.size + part.unit,
-              .head_stride = width,
-              .dh = dh + at,
-              .dc = has_cell ? d_c.data() + place * state + n * e.size + part.unit : nullptr,
+              .head = e.is_projected ? zeros : head + row * width + direction * e.size + part.unit,
+              .head_stride = e.is_projected ? 0 : width,
+              .dh = d_cell_h + at,
+              .dc = has_cell ? d_c.data() + place * cell + n * e.size + part.unit : nullptr,
               .state_stride = e.size,
               .of_input = of_input + gate,
               .of_state = of_state + gate,
-              .gates_stride = gates};
+              .gates_stride = gates,
+              .clip = clip.has_value() ? &*clip : nullptr};
           if (runs) return tensor_internal::RecurrentBackward(param_.mode, s);
           for (index_t k = 0; k < e.gates; ++k) {
             std::fill_n(s.of_input + k * e.size, s.units, T(0));
@@ -839,9 +971,16 @@ class RnnOperator final : public Operator {
           T* const to_bias = d_parameters.data() + e.Biases(layer, direction);
           Multiply<T>(gates, inputs, rows, {to_input, gates}, true, {x, inputs}, false, T(0),
                       {to, inputs});
-          Multiply<T>(gates, e.size, rows, {to_state, gates}, true,
-                      {old_h + direction * rows * e.size, e.size}, false, T(0),
-                      {to + gates * inputs, e.size});
+          Multiply<T>(gates, e.state, rows, {to_state, gates}, true,
+                      {old_h + direction * rows * e.state, e.state}, false, T(0),
+                      {to + gates * inputs, e.state});
+          if (e.is_projected) {
+            const T* const projected =
+                kept + (first_place + direction) * rows * kept_width + (e.kept - 1) * e.size;
+            Multiply<T>(e.state, e.size, rows, {d_projected + direction * rows * e.state, e.state},
+                        true, {projected, kept_width}, false, T(0),
+                        {d_parameters.data() + e.Projection(layer, direction), e.size});
+          }
           Multiply<T>(1, gates, rows, {ones, rows}, false, {to_input, gates}, false, T(0),
                       {to_bias, gates});
           if (to_state == to_input) {

@@ -50,6 +50,10 @@ Traced Sigmoid(Traced x) {
   const double y = ops_testing::Sigmoid(x.value);
   return Traced::Of(y, x, y * (1 - y));
 }
+Traced Limit(Traced x, double low, double high) {
+  const bool is_inside = low < x.value && x.value < high;
+  return Traced::Of(ops_testing::Limit(x.value, low, high), x, is_inside ? 1 : 0);
+}
 Traced Relu(Traced x) { return Traced::Of(ops_testing::Relu(x.value), x, x.value > 0 ? 1 : 0); }
 
 std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
@@ -110,10 +114,14 @@ struct Sizes {
 OperatorCase Case(const std::string& name, const std::string& mode, Sizes s,
                   ParameterMap more = {}) {
   const index_t gates = mode == "lstm" ? 4 : mode == "gru" ? 3 : 1;
+  const auto projection = more.find("projection_size");
+  const bool projects = projection != more.end();
+  const index_t width = projects ? std::stoll(projection->second) : s.size;
   index_t count = 0;
   for (index_t l = 0; l < s.layers; ++l) {
+    const index_t inputs = l == 0 ? s.inputs : s.directions * width;
     count +=
-        s.directions * gates * s.size * ((l == 0 ? s.inputs : s.directions * s.size) + s.size + 2);
+        s.directions * (gates * s.size * (inputs + width + 2) + (projects ? width * s.size : 0));
   }
   OperatorCase result;
   result.name = mode + "_" + name;
@@ -122,9 +130,9 @@ OperatorCase Case(const std::string& name, const std::string& mode, Sizes s,
                        {"num_layers", std::to_string(s.layers)}};
   if (s.directions == 2) result.parameters["bidirectional"] = "True";
   result.parameters.insert(more.begin(), more.end());
-  const TShape state = {s.layers * s.directions, s.batch, s.size};
-  result.inputs = {{s.steps, s.batch, s.inputs}, {count}, state};
-  if (mode == "lstm") result.inputs.push_back(state);
+  const index_t states = s.layers * s.directions;
+  result.inputs = {{s.steps, s.batch, s.inputs}, {count}, {states, s.batch, width}};
+  if (mode == "lstm") result.inputs.push_back({states, s.batch, s.size});
   // Hidden outputs have another type than 16-bit data.
   result.fixed_types = {DType::kUnknown};
   return result;
@@ -161,6 +169,37 @@ OperatorRow Row() {
   row.cases.push_back(Case("no_inputs", "rnn_tanh", {3, 2, 0, 4, 2, 1}, states));
   row.cases.push_back(Case("all_dropped", "gru", {3, 2, 3, 4, 3, 2}, {{"p", "1"}}));
   row.cases.push_back(Case("one_layer_drops_nothing", "lstm", {3, 2, 3, 4, 1, 1}, {{"p", "0.5"}}));
+  const auto projected = [](index_t size, ParameterMap more = {{"state_outputs", "True"}}) {
+    more["projection_size"] = std::to_string(size);
+    return more;
+  };
+  const auto limited = [](ParameterMap more = {}) {
+    more.insert({{"lstm_state_clip_min", "-0.25"}, {"lstm_state_clip_max", "0.125"}});
+    return more;
+  };
+  row.cases.push_back(Case("projected", "lstm", {3, 2, 4, 5, 1, 1}, projected(3, {})));
+  row.cases.push_back(Case("projected_both_ways", "lstm", {4, 3, 2, 3, 3, 2}, projected(2)));
+  row.cases.push_back(Case("projected_to_more", "lstm", {3, 2, 3, 2, 2, 1}, projected(5)));
+  row.cases.push_back(Case("projected_packed", "lstm", {8, 2, 2, 5, 1, 2}, projected(3)));
+  row.cases.push_back(Case("projected_no_steps", "lstm", {0, 2, 3, 4, 2, 1}, projected(3)));
+  row.cases.push_back(
+      Case("projected_all_dropped", "lstm", {3, 2, 3, 4, 2, 2}, projected(3, {{"p", "1"}})));
+  row.cases.push_back(Case("limited", "lstm", {4, 3, 4, 6, 1, 1}, limited(states)));
+  row.cases.push_back(Case("limited_both_ways", "lstm", {4, 2, 3, 5, 2, 2},
+                           limited({{"lstm_state_clip_nan", "True"}})));
+  row.cases.push_back(Case("limited_projected", "lstm", {3, 2, 3, 5, 2, 1}, limited(projected(4))));
+  OperatorCase lengths =
+      Case("projected_lengths", "lstm", {4, 4, 3, 5, 2, 2},
+           projected(2, {{"state_outputs", "True"}, {"use_sequence_length", "True"}}));
+  lengths.inputs.push_back({4});
+  lengths.fills = std::vector<Fill>(lengths.inputs.size());
+  lengths.fills.back() = Fill::Given({2, 4, 0, 3});
+  lengths.fixed_types = std::vector<DType>(lengths.inputs.size(), DType::kUnknown);
+  lengths.fixed_types.back() = DType::kInt32;
+  row.cases.push_back(lengths);
+  row.cases.push_back(Case("parallel_projected", "lstm", {4, 40, 30, 60, 2, 2}, projected(20)));
+  row.cases.back().large = true;
+  row.cases.back().dtypes = {DType::kFloat32};
   row.cases.push_back(Case("parallel", "lstm", {4, 40, 30, 60, 2, 2}, states));
   row.cases.back().large = true;
   row.cases.back().dtypes = {DType::kFloat32, DType::kFloat16};
@@ -181,14 +220,30 @@ OperatorRow Row() {
       {.name = "no_units", .parameters = with("state_size", "0"), .words = {"state_size", "range"}},
       {.name = "no_layers", .parameters = with("num_layers", "0"), .words = {"num_layers"}},
       {.name = "p_above_1", .parameters = with("p", "1.5"), .words = {"p", "1.5", "range"}},
-      {.name = "projection",
-       .parameters = with("projection_size", "3"),
-       .code = Error::kUnimplemented,
-       .words = {"projection_size"}},
-      {.name = "clipping",
+      {.name = "projection_to_nothing",
+       .parameters = with("projection_size", "0"),
+       .words = {"projection_size", "range"}},
+      {.name = "projection_of_gru",
+       .parameters =
+           {{"mode", "gru"}, {"state_size", "3"}, {"num_layers", "1"}, {"projection_size", "2"}},
+       .words = {"projection_size", "lstm"}},
+      {.name = "limits_of_gru",
+       .parameters = limited({{"mode", "gru"}, {"state_size", "3"}, {"num_layers", "1"}}),
+       .words = {"lstm_state_clip_min", "lstm"}},
+      {.name = "one_limit",
        .parameters = with("lstm_state_clip_min", "-1"),
-       .code = Error::kUnimplemented,
-       .words = {"lstm_state_clip_min"}},
+       .words = {"lstm_state_clip_min", "lstm_state_clip_max"}},
+      {.name = "limits_in_the_other_order",
+       .parameters = {{"mode", "lstm"},
+                      {"state_size", "3"},
+                      {"num_layers", "1"},
+                      {"lstm_state_clip_min", "2"},
+                      {"lstm_state_clip_max", "-1"}},
+       .words = {"lstm_state_clip_min", "2", "-1"}},
+      {.name = "state_of_other_projection",
+       .parameters = with("projection_size", "2"),
+       .inputs = {{5, 3, 4}, {}, {1, 3, 6}},
+       .words = {"state", "(1,3,6)"}},
       {.name = "data_of_rank_2",
        .parameters = lstm,
        .inputs = {{3, 4}},

@@ -20,6 +20,9 @@ inline double ValueOf(double x) { return x; }
 inline double Tanh(double x) { return std::tanh(x); }
 inline double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double Relu(double x) { return x < 0 ? 0 : x; }
+inline double Limit(double x, double low, double high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 /// An array of numbers that are to be taken by several indices.
 template <typename Number>
@@ -49,19 +52,23 @@ std::vector<Array<Number>> Network(const ParameterMap& parameters, std::vector<A
   const index_t L = p.Int("num_layers", 1), H = p.Int("state_size", 1);
   const index_t D = p.Bool("bidirectional", false) ? 2 : 1;
   const index_t T = in[0].shape[0], N = in[0].shape[1], C = in[0].shape[2];
-  const index_t G = lstm ? 4 : gru ? 3 : 1, S = lstm ? 5 : gru ? 4 : 1;
+  const bool projects = parameters.contains("projection_size");
+  const index_t P = p.Int("projection_size", H);
+  const index_t G = lstm ? 4 : gru ? 3 : 1, S = projects ? 6 : lstm ? 5 : gru ? 4 : 1;
   const bool drops = p.Real("p", 0) > 0 && L > 1;
   const double factor = p.Real("p", 0) == 1 ? 0 : 1;
 
-  Array<Number> gates({L, D, T, N, S * H}), layers({L - 1, T, N, D * H}), last_h = in[2], last_c;
+  Array<Number> gates({L, D, T, N, S * H}), layers({L - 1, T, N, D * P}), last_h = in[2], last_c;
   if (lstm) last_c = in[3];
   // Positions in the vector of parameters: all matrices, then all biases.
   index_t weight = 0, bias = 0;
-  for (index_t l = 0; l < L; ++l) bias += D * G * H * ((l == 0 ? C : D * H) + H);
+  for (index_t l = 0; l < L; ++l) {
+    bias += D * (G * H * ((l == 0 ? C : D * P) + P) + (projects ? P * H : 0));
+  }
   Array<Number> x = in[0], y;
   for (index_t l = 0; l < L; ++l) {
     const index_t inputs = x.shape[2];
-    y = Array<Number>({T, N, D * H});
+    y = Array<Number>({T, N, D * P});
     for (index_t d = 0; d < D; ++d) {
       for (index_t n = 0; n < N; ++n) {
         const index_t length =
@@ -85,8 +92,8 @@ std::vector<Array<Number>> Network(const ParameterMap& parameters, std::vector<A
               }
               of_input.push_back(sum);
               sum = in[1](bias + G * H + row);
-              for (index_t k = 0; k < H; ++k) {
-                sum = sum + in[1](weight + G * H * inputs + row * H + k) * last_h(l * D + d, n, k);
+              for (index_t k = 0; k < P; ++k) {
+                sum = sum + in[1](weight + G * H * inputs + row * P + k) * last_h(l * D + d, n, k);
               }
               of_state.push_back(sum);
             }
@@ -94,10 +101,15 @@ std::vector<Array<Number>> Network(const ParameterMap& parameters, std::vector<A
             std::vector<Number> kept;
             if (lstm) {
               const Number a = Sigmoid(both(0)), f = Sigmoid(both(1)), g = Tanh(both(2)),
-                           o = Sigmoid(both(3)), c = f * last_c(l * D + d, n, j) + a * g;
+                           o = Sigmoid(both(3));
+              Number c = f * last_c(l * D + d, n, j) + a * g;
+              if (parameters.contains("lstm_state_clip_min")) {
+                c = Limit(c, p.Real("lstm_state_clip_min", 0), p.Real("lstm_state_clip_max", 0));
+              }
               last_c(l * D + d, n, j) = c;
               h.push_back(o * Tanh(c));
               kept = {a, f, g, o, c};
+              if (projects) kept.push_back(h.back());
             } else if (gru) {
               const Number r = Sigmoid(both(0)), z = Sigmoid(both(1)),
                            fresh = Tanh(of_input[2] + r * of_state[2]);
@@ -111,12 +123,20 @@ std::vector<Array<Number>> Network(const ParameterMap& parameters, std::vector<A
               gates(l, d, t, n, s * H + j) = kept[static_cast<size_t>(s)];
             }
           }
-          for (index_t j = 0; j < H; ++j) {
-            last_h(l * D + d, n, j) = y(t, n, d * H + j) = h[static_cast<size_t>(j)];
+          for (index_t j = 0; j < P; ++j) {
+            Number state = h[static_cast<size_t>(projects ? 0 : j)];
+            if (projects) {
+              const index_t row = weight + G * H * (inputs + P) + j * H;
+              state = Number(0);
+              for (index_t k = 0; k < H; ++k) {
+                state = state + in[1](row + k) * h[static_cast<size_t>(k)];
+              }
+            }
+            last_h(l * D + d, n, j) = y(t, n, d * P + j) = state;
           }
         }
       }
-      weight += G * H * (inputs + H);
+      weight += G * H * (inputs + P) + (projects ? P * H : 0);
       bias += 2 * G * H;
     }
     x = y;

@@ -111,6 +111,24 @@ struct Tanh {
   }
 };
 
+// Limits a cell state. A comparison with NaN is false.
+template <typename T>
+Packet<T> Clip(const RecurrentClip<T>& clip, const Packet<T>& c) {
+  using P = Packet<T>;
+  const P min = packet_math::Set<P>(clip.min), max = packet_math::Set<P>(clip.max);
+  const P least = clip.replaces_nan ? packet_math::WhereLess(min, c, c, min)
+                                    : packet_math::WhereLess(c, min, min, c);
+  return packet_math::WhereLess(max, least, max, least);
+}
+// Returns d where the limited cell state c is between its limits, else 0.
+template <typename T>
+Packet<T> ClipGradient(const RecurrentClip<T>& clip, const Packet<T>& c, const Packet<T>& d) {
+  using P = Packet<T>;
+  const P min = packet_math::Set<P>(clip.min), max = packet_math::Set<P>(clip.max);
+  const P zero = packet_math::Set<P>(0);
+  return packet_math::WhereLess(min, c, P(packet_math::WhereLess(c, max, d, zero)), zero);
+}
+
 struct LstmCell {
   template <typename T, typename Access>
   static void Forward(const RecurrentStep<T>& s, int64_t r, int64_t j, Access access) {
@@ -120,7 +138,8 @@ struct LstmCell {
     const P g = packet_math::Tanh(Argument(s, r, j, 2, access));
     const P out = packet_math::Sigmoid(Argument(s, r, j, 3, access));
     T* const state = s.c + r * s.state_stride + j;
-    const P c = packet_math::MultiplyAdd(forget, access.Load(state), Product(in, g));
+    P c = packet_math::MultiplyAdd(forget, access.Load(state), Product(in, g));
+    if (s.clip != nullptr) c = Clip<T>(*s.clip, c);
     const P h = Product(out, packet_math::Tanh(c));
     T* const kept = s.kept + r * s.kept_stride + j;
     access.Store(kept, in);
@@ -138,12 +157,13 @@ struct LstmCell {
     const T* const kept = s.kept + r * s.kept_stride + j;
     const P in = access.Load(kept), forget = access.Load(kept + s.block);
     const P g = access.Load(kept + 2 * s.block), out = access.Load(kept + 3 * s.block);
-    const P tanh_c = packet_math::Tanh(access.Load(kept + 4 * s.block));
+    const P c = access.Load(kept + 4 * s.block), tanh_c = packet_math::Tanh(c);
     T* const dh = s.dh + r * s.state_stride + j;
     T* const dc = s.dc + r * s.state_stride + j;
     const P d = Add(access.Load(dh), access.Load(s.head + r * s.head_stride + j));
     const P through_h = Product(d, out, OneMinus(Product(tanh_c, tanh_c)));
-    const P d_cell = Add(access.Load(dc), through_h);
+    P d_cell = Add(access.Load(dc), through_h);
+    if (s.clip != nullptr) d_cell = ClipGradient<T>(*s.clip, c, d_cell);
     T* const to = s.of_input + r * s.gates_stride + j;
     const P old_c = access.Load(s.old_c + r * s.old_c_stride + j);
     access.Store(to, Product(d_cell, g, in, OneMinus(in)));

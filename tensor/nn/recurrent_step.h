@@ -15,7 +15,16 @@ namespace tessera::tensor_internal {
 ///   kGru    r, z = sigmoid of their arguments, n = tanh(its part of the input and its bias + r m),
 ///           where m is its part of the state and the bias of that, h = n + z (old h - n); gates in
 ///           the order r z n; kept: r, z, n, m
+///
+/// With limits, c = clip(f c + i g); a cell state that is not between them passes no gradient.
 enum class RecurrentCell { kRelu, kTanh, kLstm, kGru };
+
+/// The limits of a cell state.
+template <typename T>
+struct RecurrentClip {
+  T min, max;
+  bool replaces_nan;  ///< whether NaN becomes `min`; else it stays
+};
 
 /// A step forward of some units of some samples. An array has a row for each sample; the gates of a
 /// row, and what is kept of it, are blocks that lie `block` elements apart. Pointers are to the
@@ -38,6 +47,7 @@ struct RecurrentStep {
   int64_t state_stride;
   T* out;  ///< receives the new state too
   int64_t out_stride;
+  const RecurrentClip<T>* clip = nullptr;  ///< of kLstm, or null without limits
 };
 
 /// A step backward of some units of some samples, with rows and blocks as in RecurrentStep.
@@ -60,6 +70,7 @@ struct RecurrentGradient {
   T* of_input;  ///< receives the gradients of the gates' parts of the input
   T* of_state;  ///< receives those of the parts of the state, for kGru alone: others have one array
   int64_t gates_stride;
+  const RecurrentClip<T>* clip = nullptr;  ///< as in the step forward
 };
 
 }  // namespace tessera::tensor_internal

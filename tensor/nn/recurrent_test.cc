@@ -248,6 +248,56 @@ TYPED_TEST(RecurrentTest, BitsDoNotDependOnTheUnitsBeside) {
   }
 }
 
+// The limits let some of the states through.
+TYPED_TEST(RecurrentTest, CellStatesAreLimited) {
+  using T = TypeParam;
+  constexpr int64_t kUnits = 21;
+  const double bound = 20 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const bool replaces_nan : {false, true}) {
+    const tensor_internal::RecurrentClip<T> clip = {
+        .min = T(-0.5), .max = T(0.25), .replaces_nan = replaces_nan};
+    Arrays<T> limited(1, kUnits, 11), free(1, kUnits, 11);
+    limited.c[0] = free.c[0] = std::numeric_limits<T>::quiet_NaN();
+    RecurrentForward(RecurrentCell::kLstm, free.Step(0, 1, 0, kUnits));
+    RecurrentStep<T> step = limited.Step(0, 1, 0, kUnits);
+    step.clip = &clip;
+    RecurrentForward(RecurrentCell::kLstm, step);
+    int inside = 0;
+    for (size_t j = 1; j < kUnits; ++j) {
+      const size_t out = static_cast<size_t>(3 * limited.block) + j;
+      EXPECT_EQ(limited.c[j], std::clamp(free.c[j], clip.min, clip.max)) << j;
+      EXPECT_NEAR(limited.h[j], limited.kept[out] * std::tanh(limited.c[j]), bound) << j;
+      if (limited.c[j] == free.c[j]) ++inside;
+    }
+    EXPECT_GT(inside, 2);
+    EXPECT_LT(inside, 18);
+    if (replaces_nan) {
+      EXPECT_EQ(limited.c[0], clip.min);
+    } else {
+      EXPECT_TRUE(std::isnan(limited.c[0]));
+    }
+
+    // A limited state passes the gradient of its output gate alone.
+    limited.kept[static_cast<size_t>(4 * limited.block)] = clip.max;
+    Arrays<T> expected(1, kUnits, 11);
+    expected.kept = limited.kept;
+    RecurrentBackward(RecurrentCell::kLstm, expected.Gradient(0, 1, 0, kUnits));
+    RecurrentGradient<T> gradient = limited.Gradient(0, 1, 0, kUnits);
+    gradient.clip = &clip;
+    RecurrentBackward(RecurrentCell::kLstm, gradient);
+    for (size_t j = 0; j < kUnits; ++j) {
+      const T c = limited.kept[static_cast<size_t>(4 * limited.block) + j];
+      const bool passes = clip.min < c && c < clip.max;
+      EXPECT_EQ(limited.dc[j], passes ? expected.dc[j] : T(0)) << j;
+      for (size_t gate = 0; gate < 4; ++gate) {
+        const size_t at = gate * static_cast<size_t>(limited.block) + j;
+        EXPECT_EQ(limited.of_input[at], passes || gate == 3 ? expected.of_input[at] : T(0))
+            << "gate " << gate << ", unit " << j;
+      }
+    }
+  }
+}
+
 TYPED_TEST(RecurrentTest, LargeAndUndefinedArguments) {
   using T = TypeParam;
   const T inf = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();

@@ -10,10 +10,15 @@ GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 def net(mode: str, layers: int, both: bool, attrs: dict, steps: int = 3, batch: int = 2, inputs: int = 4,
         units: int = 3, limit: float = 1, **more: object) -> "families.Case":
     directions = 2 if both else 1
-    count = sum(directions * GATES[mode] * units * ((directions * units if layer else inputs) + units + 2)
-                for layer in range(layers))
-    state = (layers * directions, batch, units)
-    shapes: list = [(steps, batch, inputs), (count,), state] + ([state] if mode == "lstm" else [])
+    width = int(attrs.get("projection_size", units))
+    projection = width * units if "projection_size" in attrs else 0
+    count = sum(
+        directions * (GATES[mode] * units * ((directions * width if layer else inputs) + width + 2) + projection)
+        for layer in range(layers))
+    states = layers * directions
+    shapes: list = [(steps, batch, inputs), (count,), (states, batch, width)]
+    if mode == "lstm":
+        shapes.append((states, batch, units))
     gradients = [True] * len(shapes)
     attrs = {"mode": mode, "state_size": str(units), "num_layers": str(layers), **attrs}
     if both:
@@ -37,6 +42,10 @@ def rnn() -> list:
         cases.append(net(mode, 3, False, states, dtype=dtype))
         cases.append(net(mode, 3, True, {}, steps=4, units=2, dtype=dtype))
     cases.append(families.no_gradients(net("lstm", 2, False, {"p": "0.5"}, train=False)))
+    # MXNet's CPU code runs projections forward only, and takes limits without looking at them.
+    projected = {"projection_size": "2", **states}
+    for layers, both in ((1, False), (3, False), (2, True)):
+        cases.append(families.no_gradients(net("lstm", layers, both, projected, units=4, train=False)))
     cases.append(net("gru", 1, True, {"use_sequence_length": "True"}))
     cases.append(net("lstm", 1, False, {"use_sequence_length": "True", **states}))
     cases.append(net("gru", 1, False, {"lstm_state_clip_nan": "True"}, steps=1, batch=1, inputs=1, units=1))

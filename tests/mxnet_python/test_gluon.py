@@ -98,6 +98,29 @@ def test_a_mask_of_rows_runs_both_ways():
             np.testing.assert_allclose(x.grad.asnumpy()[:, 0], grads)
 
 
+# MXNet's own library runs a projected layer on the CPU, but does not train it.
+@pytest.mark.parametrize("trained", [False, pytest.param(True, marks=pytest.mark.ours)])
+def test_a_projected_lstm_is_its_cells(trained):
+    layer = gluon.rnn.LSTM(5, num_layers=1, projection_size=3, input_size=4)
+    layer.initialize(mx.init.Uniform(0.5))
+    cell = gluon.contrib.rnn.LSTMPCell(5, 3, input_size=4)
+    cell.initialize()
+    for name in ("i2h_weight", "h2h_weight", "h2r_weight", "i2h_bias", "h2h_bias"):
+        getattr(cell, name).set_data(getattr(layer, "l0_" + name).data())
+    x = nd.array(np.random.RandomState(3).uniform(-1, 1, (6, 2, 4)))
+    with autograd.record(train_mode=trained):
+        y, (h, c) = layer(x, layer.begin_state(2))
+        expected, states = cell.unroll(6, x, layout="TNC", merge_outputs=True)
+        parts = [(y * y).sum() + h.sum() + c.sum(), (expected * expected).sum() + states[0].sum() + states[1].sum()]
+    np.testing.assert_allclose(y.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+    if trained:
+        for part in parts:
+            part.backward()
+        for name in ("i2h_weight", "h2h_weight", "h2r_weight", "i2h_bias", "h2h_bias"):
+            np.testing.assert_allclose(getattr(layer, "l0_" + name).grad().asnumpy(),
+                                       getattr(cell, name).grad().asnumpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_of_two_batches_add_up():
     net = gluon.nn.Dense(1, in_units=2)
     net.initialize(mx.init.One())
