@@ -36,7 +36,8 @@ class Registration {
 
 /// Registers Property under `name`, with Op<device, T> as its implementation on the device that
 /// this file is compiled for. The host's compilation adds property and CPU code, and nvcc's adds
-/// GPU code to the same entry.
+/// GPU code to the same entry. Op is constructed from Property's parameters, unless
+/// Op::Make(property, in_shape, in_type) returns the operator.
 template <typename Property, template <typename, typename> class Op>
 Registration RegisterOperator(std::string_view name, const char* file, int line) {
   OperatorRegistration registration{.name = name, .file = file, .line = line};
@@ -47,15 +48,19 @@ Registration RegisterOperator(std::string_view name, const char* file, int line)
   registration.implementation = {
       .device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
       .name = "native",
-      .create = [](const OperatorProperty& property, std::span<const TShape>,
+      .create = [](const OperatorProperty& property, std::span<const TShape> in_shape,
                    std::span<const DType> in_type) -> std::unique_ptr<Operator> {
         const auto& typed = static_cast<const Property&>(property);
         const DType dtype = in_type.empty() ? DType::kFloat32 : in_type[0];
-        return VisitRealDType(dtype, property.TypeString(),
-                              [&](auto tag) -> std::unique_ptr<Operator> {
-                                using T = typename decltype(tag)::type;
-                                return std::make_unique<Op<xpu, T>>(typed.param());
-                              });
+        return VisitRealDType(
+            dtype, property.TypeString(), [&](auto tag) -> std::unique_ptr<Operator> {
+              using T = typename decltype(tag)::type;
+              if constexpr (requires { Op<xpu, T>::Make(typed, in_shape, in_type); }) {
+                return Op<xpu, T>::Make(typed, in_shape, in_type);
+              } else {
+                return std::make_unique<Op<xpu, T>>(typed.param());
+              }
+            });
       }};
   return Registration(OperatorRegistry::Get().Register(std::move(registration)));
 }

@@ -23,7 +23,7 @@ enum class TakenTypes {
 
 /// Registers Property under `name` for the table at `place`, with Op as its implementation for all
 /// element types, and returns true. Op is constructed from Property's parameters and, if it takes
-/// them, the inputs' shapes.
+/// them, the inputs' shapes, unless Op::Make(property, in_shape, in_type) returns the operator.
 template <typename Property, typename Op>
 bool RegisterTypedOperator(const TablePlace& place, std::string_view name,
                            std::string_view description, TakenTypes types = TakenTypes::kReal) {
@@ -34,11 +34,14 @@ bool RegisterTypedOperator(const TablePlace& place, std::string_view name,
         if (types == TakenTypes::kReal && !in_type.empty()) {
           VisitRealDType(in_type[0], property.TypeString(), [](auto) {});
         }
-        const auto& param = static_cast<const Property&>(property).param();
-        if constexpr (std::is_constructible_v<Op, decltype(param), std::span<const TShape>>) {
-          return std::make_unique<Op>(param, in_shape);
+        const auto& typed = static_cast<const Property&>(property);
+        if constexpr (requires { Op::Make(typed, in_shape, in_type); }) {
+          return Op::Make(typed, in_shape, in_type);
+        } else if constexpr (std::is_constructible_v<Op, decltype(typed.param()),
+                                                     std::span<const TShape>>) {
+          return std::make_unique<Op>(typed.param(), in_shape);
         } else {
-          return std::make_unique<Op>(param);
+          return std::make_unique<Op>(typed.param());
         }
       });
   return true;

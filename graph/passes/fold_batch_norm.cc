@@ -45,6 +45,10 @@ bool HasChannelsOn(const Node& layer, int64_t axis) {
   }
   if (op != "Convolution" && op != "Deconvolution") return false;
   const int64_t rank = Parameter<TShape>(parameters, "kernel").ndim() + 2;
+  const std::string& layout = parameters.at("layout");
+  if (layout.back() == 'C') {  // NHWC and the like
+    return op == "Convolution" && (axis == rank - 1 || axis == -1);
+  }
   return axis == 1 || axis == 1 - rank;
 }
 

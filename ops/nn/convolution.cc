@@ -10,9 +10,10 @@
 // setting TESSERA_CONVOLUTION=exact leaves it out.
 //
 // Shapes: data (n, channel, position…); weight (num_filter, channel / num_group, kernel…); bias
-// (num_filter); out (n, num_filter, position…).
+// (num_filter); out (n, num_filter, position…). With the layouts NWC, NHWC and NDHWC, the second
+// axis of all but bias is the last one; they are transposed (channels_last.h).
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. A GPU has one
-// and two dimensions.
+// and two dimensions, and channels first.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/register_operator.h"
+#include "tessera/ops/windows/channels_last.h"
 #include "tessera/ops/windows/convolution_parameters.h"
 #include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)
@@ -49,6 +51,35 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
   }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    if (!IsChannelsLast(param_.layout)) return InferChannelsFirst(in_shape, out_shape);
+    return InferChannelsLast(2, in_shape, out_shape,
+                             [this](auto* in, auto* out) { return InferChannelsFirst(in, out); });
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[0], in_data[1]};
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap product = GetParams();
+    product["no_bias"] = "True";
+    BuildBilinearGradient(*this, product, builder);
+    if (param_.no_bias) return true;
+    const Term g(builder, builder->OutGrad(0));
+    const char* const channel = IsChannelsLast(param_.layout) ? "-1" : "1";
+    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", channel}, {"exclude", "True"}}));
+    return true;
+  }
+
+ private:
+  bool InferChannelsFirst(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
@@ -87,28 +118,6 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     return data.known();
   }
 
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[0], in_data[1]};
-  }
-  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    ParameterMap product = GetParams();
-    product["no_bias"] = "True";
-    BuildBilinearGradient(*this, product, builder);
-    if (param_.no_bias) return true;
-    const Term g(builder, builder->OutGrad(0));
-    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", "1"}, {"exclude", "True"}}));
-    return true;
-  }
-
- private:
   /// Returns the extent of data's axis `i`, which the number of positions tells if the stride is 1.
   index_t ExtentOf(const ConvolutionWindow& w, int i, const TShape& out) const {
     const size_t axis = static_cast<size_t>(3 - out.ndim() + i);
@@ -129,7 +138,7 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
       throw InvalidArgument(TypeString(), ": num_group=", param_.num_group,
                             " does not divide num_filter=", param_.num_filter);
     }
-    RequireChannelsFirst(TypeString(), param_.layout, param_.kernel.ndim());
+    RequireLayout(TypeString(), param_.layout, param_.kernel.ndim());
   }
 };
 
@@ -222,6 +231,15 @@ template <typename, typename>
 class ConvolutionOp final : public ConvolutionOnCpu {
  public:
   using ConvolutionOnCpu::ConvolutionOnCpu;
+
+  static std::unique_ptr<Operator> Make(const ConvolutionProperty& property,
+                                        std::span<const TShape> in_shape,
+                                        std::span<const DType> in_type) {
+    if (IsChannelsLast(property.param().layout)) {
+      return MakeChannelsLast(property, 2, in_shape, in_type);
+    }
+    return std::make_unique<ConvolutionOp>(property.param());
+  }
 };
 
 /// Forward by Winograd's convolutions, with the weights' terms as their prepared form. Backward is
@@ -297,6 +315,7 @@ std::string RefusalOfWinograd(const OperatorProperty& property, std::span<const 
                               std::span<const DType> in_type) {
   if (ExactConvolution()) return "the setting TESSERA_CONVOLUTION is exact";
   const auto& param = static_cast<const ConvolutionProperty&>(property).param();
+  if (IsChannelsLast(param.layout)) return "layout is " + param.layout;
   return WinogradLoops::Refusal(GeometryOf(param, in_shape[0]), in_type[0]);
 }
 

@@ -21,7 +21,11 @@ template <typename Device, typename T>
 class ConvolutionOp final : public Operator {
  public:
   explicit ConvolutionOp(const ConvolutionParameters& param)
-      : param_(param), geometry_(Geometry(param)) {}
+      : param_(param), geometry_(Geometry(param)) {
+    if (IsChannelsLast(param.layout)) {
+      throw Unimplemented("Convolution: layout=", param.layout, " is not implemented on a GPU");
+    }
+  }
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {

@@ -9,14 +9,22 @@
 // the sum of data times gradient over images and positions; of bias, the gradient's sum.
 //
 // Shapes: data (n, channel, position…); weight (channel, num_filter / num_group, kernel…); bias
-// (num_filter), left out by default; out (n, num_filter, position…). Layouts NCW, NCHW, NCDHW.
+// (num_filter), left out by default; out (n, num_filter, position…). Layouts NCW, NCHW, NCDHW. With
+// NWC, NHWC and NDHWC, the second axis of all but bias is the last one; they are transposed
+// (channels_last.h).
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on the
 // CPU.
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/typed_operator.h"
+#include "tessera/ops/windows/channels_last.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/ops/windows/convolution_parameters.h"
 #include "tessera/ops/windows/window_parameters.h"
@@ -103,6 +111,35 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
   }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    if (!IsChannelsLast(param_.layout)) return InferChannelsFirst(in_shape, out_shape);
+    return InferChannelsLast(2, in_shape, out_shape,
+                             [this](auto* in, auto* out) { return InferChannelsFirst(in, out); });
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[0], in_data[1]};
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap product = GetParams();
+    product["no_bias"] = "True";
+    BuildBilinearGradient(*this, product, builder);
+    if (param_.no_bias) return true;
+    const Term g(builder, builder->OutGrad(0));
+    const char* const channel = IsChannelsLast(param_.layout) ? "-1" : "1";
+    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", channel}, {"exclude", "True"}}));
+    return true;
+  }
+
+ private:
+  bool InferChannelsFirst(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
@@ -127,28 +164,6 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
     return data.known();
   }
 
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[0], in_data[1]};
-  }
-  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    ParameterMap product = GetParams();
-    product["no_bias"] = "True";
-    BuildBilinearGradient(*this, product, builder);
-    if (param_.no_bias) return true;
-    const Term g(builder, builder->OutGrad(0));
-    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", "1"}, {"exclude", "True"}}));
-    return true;
-  }
-
- private:
   void CheckParameters() override {
     RequireKernelRank(TypeString(), param_.kernel);
     const DeconvolutionWindow w(TypeString(), param_, TShape::OfRank(param_.kernel.ndim() + 2));
@@ -163,13 +178,22 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
                               " must be smaller than stride=", param_.stride);
       }
     }
-    RequireChannelsFirst(TypeString(), param_.layout, param_.kernel.ndim());
+    RequireLayout(TypeString(), param_.layout, param_.kernel.ndim());
   }
 };
 
 class DeconvolutionOperator final : public Operator {
  public:
   explicit DeconvolutionOperator(const DeconvolutionParameters& param) : param_(param) {}
+
+  static std::unique_ptr<Operator> Make(const DeconvolutionProperty& property,
+                                        std::span<const TShape> in_shape,
+                                        std::span<const DType> in_type) {
+    if (IsChannelsLast(property.param().layout)) {
+      return MakeChannelsLast(property, 2, in_shape, in_type);
+    }
+    return std::make_unique<DeconvolutionOperator>(property.param());
+  }
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {

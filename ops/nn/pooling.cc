@@ -9,18 +9,21 @@
 // an element has the type's lowest number as its maximum, else 0. Positions along an axis of extent
 // h: valid floor((h + 2 pad - kernel) / stride) + 1, full ceil((h + 2 pad - kernel) / stride) + 1,
 // same ceil(h / stride) without padding. Shapes: data (n, c, position…), out likewise; global_pool
-// gives one position.
+// gives one position. With the layouts NWC, NHWC and NDHWC, channels are the last axis of both;
+// they are transposed (channels_last.h).
 //
 // Pooling_v1 pools two dimensions by other rules: padding is zeros, also for a maximum, whose
 // gradient goes to all equal elements, and an average divides by the kernel's size.
 //
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. A GPU has one
-// and two dimensions, not lp, and not Pooling_v1.
+// and two dimensions, channels first, not lp, and not Pooling_v1.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -28,6 +31,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
+#include "tessera/ops/windows/channels_last.h"
 #include "tessera/ops/windows/pooling_parameters.h"
 #include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)
@@ -71,18 +75,15 @@ bool IsLinear(PoolType type) { return type == PoolType::kAvg || type == PoolType
 class PoolingProperty : public ParameterizedProperty<PoolingParameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    TShape& data = (*in_shape)[0];
-    if (!param_.global_pool) MergeDataRank(TypeString(), param_.kernel, &data);
-    if (!data.rank_known()) return false;
-    if (data.ndim() < 3 || data.ndim() > 5) {
-      throw InvalidArgument(TypeString(), ": data has shape ", data,
-                            ", expected three to five dimensions");
-    }
-    RequireChannelsFirst(TypeString(), param_.layout, data.ndim() - 2);
-    const auto window = [this](const WindowExtents& image) {
-      return PoolingWindow::Of(TypeString(), param_, image);
-    };
-    return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
+    if (!IsChannelsLast(param_.layout)) return InferChannelsFirst(in_shape, out_shape);
+    return InferChannelsLast(1, in_shape, out_shape,
+                             [this](auto* in, auto* out) { return InferChannelsFirst(in, out); });
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
+    return Workspace();
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    return Workspace();
   }
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                              std::span<const int> in_data,
@@ -130,11 +131,33 @@ class PoolingProperty : public ParameterizedProperty<PoolingParameters> {
                             param_.p_value ? std::to_string(power) : "None");
     }
     const bool known_layout = param_.layout == "None" || param_.layout == "NCW" ||
-                              param_.layout == "NCHW" || param_.layout == "NCDHW";
+                              param_.layout == "NCHW" || param_.layout == "NCDHW" ||
+                              IsChannelsLast(param_.layout);
     if (!known_layout) {
       throw Unimplemented(TypeString(), ": layout=", Excerpt(param_.layout),
-                          " is not implemented; expected NCW, NCHW or NCDHW");
+                          " is not implemented; expected NCW, NCHW, NCDHW, NWC, NHWC or NDHWC");
     }
+  }
+
+ private:
+  bool InferChannelsFirst(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
+    TShape& data = (*in_shape)[0];
+    if (!param_.global_pool) MergeDataRank(TypeString(), param_.kernel, &data);
+    if (!data.rank_known()) return false;
+    if (data.ndim() < 3 || data.ndim() > 5) {
+      throw InvalidArgument(TypeString(), ": data has shape ", data,
+                            ", expected three to five dimensions");
+    }
+    RequireLayout(TypeString(), param_.layout, data.ndim() - 2);
+    const auto window = [this](const WindowExtents& image) {
+      return PoolingWindow::Of(TypeString(), param_, image);
+    };
+    return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
+  }
+  /// Transposed images need workspace.
+  std::vector<ResourceRequest> Workspace() const {
+    if (!IsChannelsLast(param_.layout)) return {};
+    return {{ResourceRequest::Type::kTempSpace}};
   }
 };
 
@@ -252,6 +275,15 @@ template <typename, typename>
 class PoolingOp final : public PoolingOnCpu {
  public:
   using PoolingOnCpu::PoolingOnCpu;
+
+  static std::unique_ptr<Operator> Make(const PoolingProperty& property,
+                                        std::span<const TShape> in_shape,
+                                        std::span<const DType> in_type) {
+    if (IsChannelsLast(property.param().layout)) {
+      return MakeChannelsLast(property, 1, in_shape, in_type);
+    }
+    return std::make_unique<PoolingOp>(property.param());
+  }
 };
 
 // _pick_maxima: the elements of an array at the places of the first maxima of data's windows, by
@@ -292,6 +324,15 @@ class PickMaximaProperty final : public PoolingProperty {
 class PickMaximaOperator final : public Operator {
  public:
   explicit PickMaximaOperator(const PoolingParameters& param) : param_(param) {}
+
+  static std::unique_ptr<Operator> Make(const PickMaximaProperty& property,
+                                        std::span<const TShape> in_shape,
+                                        std::span<const DType> in_type) {
+    if (IsChannelsLast(property.param().layout)) {
+      return MakeChannelsLast(property, 2, in_shape, in_type);
+    }
+    return std::make_unique<PickMaximaOperator>(property.param());
+  }
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {

@@ -20,6 +20,9 @@ class PoolingOp final : public Operator {
       throw Unimplemented(
           "Pooling: pool_type=lp and three dimensions are not implemented on a GPU");
     }
+    if (IsChannelsLast(param.layout)) {
+      throw Unimplemented("Pooling: layout=", param.layout, " is not implemented on a GPU");
+    }
   }
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,

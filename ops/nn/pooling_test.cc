@@ -197,6 +197,13 @@ std::vector<OperatorCase> Cases() {
   add("pad_with_more_axes", {{"kernel", "(3,)"}, {"stride", "(2,)"}, {"pad", "(1,2,0)"}},
       {2, 3, 8});
   add("stride_with_more_axes", {{"kernel", "(3,)"}, {"stride", "(2,3)"}}, {2, 3, 8});
+  add("channels_last",
+      {{"kernel", "(3,2)"}, {"stride", "(2,1)"}, {"pad", "(1,0)"}, {"layout", "NHWC"}},
+      {2, 6, 5, 3});
+  add("channels_last_of_one_dimension", {{"kernel", "(3,)"}, {"layout", "NWC"}}, {2, 8, 3});
+  add("channels_last_of_three_dimensions", {{"kernel", "(2,3,2)"}, {"layout", "NDHWC"}},
+      {2, 3, 4, 5, 2});
+  add("channels_last_global", {{"global_pool", "True"}, {"layout", "NHWC"}}, {2, 4, 5, 3});
   add("batch_0", {{"kernel", "(2,2)"}}, {0, 3, 6, 4});
   add("one_element", {{"kernel", "(1,1)"}}, {1, 1, 1, 1});
   add("three_dimensions",
@@ -320,10 +327,10 @@ std::vector<ErrorCase> Errors() {
        .inputs = {{2, 3, 5}},
        .code = Error::kUnimplemented,
        .words = {"layout", "NCHW", "NCW"}},
-      {.name = "channels_last",
-       .parameters = P{{"kernel", "(2,2)"}, {"layout", "NHWC"}},
+      {.name = "unknown_layout",
+       .parameters = P{{"kernel", "(2,2)"}, {"layout", "CHWN"}},
        .code = Error::kUnimplemented,
-       .words = {"layout", "NHWC"}},
+       .words = {"layout", "CHWN", "NHWC"}},
       {.name = "kernel_beyond_the_image",
        .parameters = P{{"kernel", "(3,3)"}},
        .inputs = {{2, 3, 2, 5}},
@@ -426,8 +433,8 @@ std::vector<OperatorCase> PickCases() {
 const RowRegistration kRow({
     .name = "Pooling",
     .cases = Cases(),
-    .forward = Forward<false>,
-    .backward = Backward<false>,
+    .forward = OfAllLayouts(Forward<false>, 1),
+    .backward = GradientOfAllLayouts(Backward<false>, 1),
     .errors = Errors(),
 });
 const RowRegistration kV1Row({
@@ -440,8 +447,8 @@ const RowRegistration kV1Row({
 const RowRegistration kPickRow({
     .name = "_pick_maxima",
     .cases = PickCases(),
-    .forward = Picked,
-    .backward = PickedGradient,
+    .forward = OfAllLayouts(Picked, 2),
+    .backward = GradientOfAllLayouts(PickedGradient, 2),
     .errors = {{.name = "without_kernel", .words = {"kernel", "required"}},
                {.name = "of_an_average",
                 .parameters = {{"kernel", "(2,2)"}, {"pool_type", "avg"}},

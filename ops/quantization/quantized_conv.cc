@@ -28,6 +28,10 @@ class QuantizedConvProperty final : public QuantizedProductProperty<ConvolutionP
   std::unique_ptr<OperatorProperty> CreateBase() const override {
     return OperatorRegistry::Get().Create("Convolution", GetParams());
   }
+  void CheckParameters() override {
+    QuantizedProductProperty::CheckParameters();
+    RequireChannelsFirst(TypeString(), param_.layout, param_.kernel.ndim());
+  }
 };
 
 /// One axis of a window: output o reads data's element o * stride + first.

@@ -39,6 +39,10 @@ class QuantizedPoolingProperty final : public QuantizedLikeDataProperty<PoolingP
       throw InvalidArgument(TypeString(),
                             ": parameter pooling_convention=same, expected valid or full");
     }
+    if (IsChannelsLast(param_.layout)) {
+      throw Unimplemented(TypeString(), ": layout=", param_.layout,
+                          " is not implemented; expected NCW, NCHW or NCDHW");
+    }
     QuantizedLikeDataProperty::CheckParameters();
   }
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,61 @@ std::vector<Values> SumProductsGradient(const Values& out_grad, const std::vecto
     }
   }
   return grad;
+}
+
+/// Returns an image (batch, position…, channel) as (batch, channel, position…), or the inverse.
+inline Values WithChannels(bool last, const Values& image) {
+  const TShape& s = image.shape;
+  const int rank = s.ndim();
+  TShape shape = s;
+  for (int i = 2; i < rank; ++i) shape[last ? i - 1 : i] = s[last ? i : i - 1];
+  shape[last ? rank - 1 : 1] = s[last ? 1 : rank - 1];
+  const index_t channels = shape[last ? rank - 1 : 1];
+  const index_t positions = s.ProdShape(1, rank) / std::max<index_t>(channels, 1);
+  Values result(shape);
+  for (index_t i = 0; i < result.size(); ++i) {
+    const index_t n = i / (channels * positions), rest = i % (channels * positions);
+    const index_t c = last ? rest % channels : rest / positions;
+    const index_t p = last ? rest / channels : rest % positions;
+    result[i] = image[n * channels * positions + (last ? c * positions + p : p * channels + c)];
+  }
+  return result;
+}
+
+/// Returns the arrays, of which the first `count` are images whose channels move.
+inline std::vector<Values> WithChannels(bool last, std::vector<Values> arrays, size_t count) {
+  for (size_t i = 0; i < std::min(count, arrays.size()); ++i) {
+    arrays[i] = WithChannels(last, arrays[i]);
+  }
+  return arrays;
+}
+
+/// Returns whether the parameters ask for NWC, NHWC or NDHWC.
+inline bool HasChannelsLast(const ParameterMap& parameters) {
+  return ParameterReader(parameters).Text("layout", "None").back() == 'C';
+}
+
+/// Return references for all layouts of references for channels in front. The first `num_images`
+/// inputs and all outputs are images.
+inline ForwardReference OfAllLayouts(const ForwardReference& forward, size_t num_images) {
+  return [=](const ParameterMap& parameters, const std::vector<Values>& in,
+             std::vector<Values>* mutated) {
+    if (!HasChannelsLast(parameters)) return forward(parameters, in, mutated);
+    const auto out = forward(parameters, WithChannels(false, in, num_images), mutated);
+    return WithChannels(true, out, out.size());
+  };
+}
+inline BackwardReference GradientOfAllLayouts(const BackwardReference& backward,
+                                              size_t num_images) {
+  return [=](const ParameterMap& parameters, const std::vector<Values>& out_grad,
+             const std::vector<Values>& in, const std::vector<Values>& out) {
+    if (!HasChannelsLast(parameters)) return backward(parameters, out_grad, in, out);
+    return WithChannels(
+        true,
+        backward(parameters, WithChannels(false, out_grad, out_grad.size()),
+                 WithChannels(false, in, num_images), WithChannels(false, out, out.size())),
+        num_images);
+  };
 }
 
 }  // namespace tessera::ops_testing

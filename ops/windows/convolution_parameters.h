@@ -46,7 +46,8 @@ struct ConvolutionParameters {
     schema.template Optional<std::string>("cudnn_tune", &C::cudnn_tune,
                                           "accepted for old graphs; not used");
     schema.template Optional<bool>("cudnn_off", &C::cudnn_off, "accepted for old graphs; not used");
-    schema.template Optional<std::string>("layout", &C::layout, "None, NCW, NCHW or NCDHW");
+    schema.template Optional<std::string>("layout", &C::layout,
+                                          "None, NCW, NCHW, NCDHW, NWC, NHWC or NDHWC");
   }
   static void Declare(ParameterSchema<ConvolutionParameters>& schema) { DeclareShared(schema); }
 };

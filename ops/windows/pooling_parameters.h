@@ -57,7 +57,7 @@ struct PoolingParameters {
     schema.Optional("p_value", &P::p_value, "the power of lp: 1, 2 or 3");
     schema.Optional("count_include_pad", &P::count_include_pad,
                     "whether an average divides by padding too; True if None");
-    schema.Optional("layout", &P::layout, "None, NCW, NCHW or NCDHW");
+    schema.Optional("layout", &P::layout, "None, NCW, NCHW, NCDHW, NWC, NHWC or NDHWC");
   }
 };
 

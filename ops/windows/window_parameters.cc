@@ -58,6 +58,19 @@ void RequireChannelsFirst(std::string_view op, std::string_view layout, int rank
   }
 }
 
+void RequireLayout(std::string_view op, std::string_view layout, int rank) {
+  const std::string_view first = rank == 1 ? "NCW" : rank == 2 ? "NCHW" : "NCDHW";
+  const std::string_view last = rank == 1 ? "NWC" : rank == 2 ? "NHWC" : "NDHWC";
+  if (layout != "None" && layout != first && layout != last) {
+    throw Unimplemented(op, ": layout=", Excerpt(layout), " is not implemented; expected ", first,
+                        " or ", last);
+  }
+}
+
+bool IsChannelsLast(std::string_view layout) {
+  return layout == "NWC" || layout == "NHWC" || layout == "NDHWC";
+}
+
 void MergeDataRank(std::string_view op, const TShape& kernel, TShape* data) {
   const int rank = kernel.ndim() + 2;
   if (!data->Merge(TShape::OfRank(rank))) {

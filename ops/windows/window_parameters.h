@@ -37,6 +37,13 @@ void RequireKernelRank(std::string_view op, const TShape& kernel);
 /// channels before `rank` spatial dimensions: NCW, NCHW or NCDHW.
 void RequireChannelsFirst(std::string_view op, std::string_view layout, int rank);
 
+/// Throws as RequireChannelsFirst does, but also accepts the layout with channels behind the
+/// spatial dimensions: NWC, NHWC or NDHWC.
+void RequireLayout(std::string_view op, std::string_view layout, int rank);
+
+/// Returns whether the layout is NWC, NHWC or NDHWC.
+bool IsChannelsLast(std::string_view layout);
+
 /// Completes the data's shape to (batch, channel) and the kernel's dimensions. Throws
 /// Error(kInvalidArgument) that names kernel and data if the data has another rank.
 void MergeDataRank(std::string_view op, const TShape& kernel, TShape* data);

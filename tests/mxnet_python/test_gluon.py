@@ -121,6 +121,46 @@ def test_a_projected_lstm_is_its_cells(trained):
                                        getattr(cell, name).grad().asnumpy(), rtol=1e-4, atol=1e-5)
 
 
+def channels(layout):
+    """Layers of every kind whose layout can be chosen."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(4, (3, 2), padding=(1, 0), groups=2, in_channels=2, layout=layout),
+            gluon.nn.BatchNorm(axis=layout.index("C"), in_channels=4), gluon.nn.MaxPool2D(2, 1, layout=layout),
+            gluon.nn.Conv2DTranspose(3, 2, strides=2, in_channels=4, layout=layout),
+            gluon.nn.AvgPool2D(2, layout=layout), gluon.nn.GlobalAvgPool2D(layout=layout))
+    net.initialize(mx.init.Uniform(0.5))
+    return net
+
+
+# MXNet's own library has no such layers on the CPU.
+@pytest.mark.ours
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_channels_may_be_last(hybrid):
+    first, last = channels("NCHW"), channels("NHWC")
+    if hybrid:
+        first.hybridize()
+        last.hybridize()
+    for one, other in zip(first.collect_params().values(), last.collect_params().values()):
+        value = one.data()
+        other.set_data(value.transpose((0, 2, 3, 1)) if value.ndim == 4 else value)
+    x = nd.array(np.random.RandomState(5).uniform(-1, 1, (2, 2, 6, 5)))
+    inputs = x, x.transpose((0, 2, 3, 1))
+    for array in inputs:
+        array.attach_grad()
+    with autograd.record():
+        outs = first(inputs[0]), last(inputs[1])
+        losses = [(out * out).sum() for out in outs]
+    autograd.backward(losses)
+    assert outs[1].shape == (2, 1, 1, 3)
+    np.testing.assert_allclose(outs[1].transpose((0, 3, 1, 2)).asnumpy(), outs[0].asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(inputs[1].grad.transpose((0, 3, 1, 2)).asnumpy(), inputs[0].grad.asnumpy(),
+                               rtol=1e-4, atol=1e-6)
+    for one, other in zip(first.collect_params().values(), last.collect_params().values()):
+        if one.grad_req != "null":
+            expected = one.grad().transpose((0, 2, 3, 1)) if one.grad().ndim == 4 else one.grad()
+            np.testing.assert_allclose(other.grad().asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_gradients_of_two_batches_add_up():
     net = gluon.nn.Dense(1, in_units=2)
     net.initialize(mx.init.One())
