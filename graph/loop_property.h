@@ -41,7 +41,7 @@ struct LoopGraph {
 enum class LoopKind {
   kForeach,  ///< one step for each row of the data
   kWhile,    ///< steps while a condition holds
-  kBranch,   ///< one step of one of two graphs
+  kBranch,   ///< one step of one of two graphs, or of the only one
 };
 
 /// The use that a step makes of an input of the node.
@@ -65,7 +65,7 @@ struct LoopDescription {
   int num_results = 0;            ///< the number of outputs that are results of steps
   int num_outputs = 0;            ///< the number of outputs, hidden ones included
   int64_t max_steps = 0;          ///< the limit of a kWhile, whose results have as many rows
-  LoopGraph condition;            ///< has one head; none for kForeach
+  LoopGraph condition;            ///< has one head; none for kForeach and for an only branch
   std::vector<LoopGraph> bodies;  ///< one, or the branches for true and false
   std::vector<bool> gradient_reads = {};  ///< whether the gradient reads each of the inputs
   std::vector<int> mutated = {};          ///< the inputs that the graphs change, in order
@@ -78,8 +78,8 @@ struct LoopDescription {
   int first_saved() const { return num_visible() + (kind == LoopKind::kForeach ? 0 : 1); }
 };
 
-/// The property of a node that runs graphs: MXNet's _foreach, _while_loop and _cond. Inference in
-/// both directions goes through the graphs. The gradient is a loop over the steps in reverse order,
+/// The property of a node that runs graphs: MXNet's _foreach, _while_loop, _cond and _CachedOp.
+/// Inference in both directions goes through the graphs. The gradient is a loop over the steps in reverse order,
 /// whose node has a BackwardProperty. MakeLoop makes the property. Such a node is called by what
 /// runs programs: CreateOperator throws.
 class LoopProperty final : public OperatorProperty {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,7 +23,8 @@ using base_internal::At;
 
 using Locations = std::vector<int64_t>;
 
-constexpr std::string_view kForeach = "_foreach", kWhileLoop = "_while_loop", kCond = "_cond";
+constexpr std::string_view kForeach = "_foreach", kWhileLoop = "_while_loop", kCond = "_cond",
+                           kCachedOp = "_CachedOp";
 constexpr int kUnset = -1;
 
 struct ForeachParameters {
@@ -90,6 +92,8 @@ class LoopMaker {
       MakeForeach();
     } else if (op_ == kWhileLoop) {
       MakeWhile();
+    } else if (op_ == kCachedOp) {
+      MakePart();
     } else {
       MakeBranch();
     }
@@ -222,6 +226,16 @@ class LoopMaker {
               branch == 1 ? TakeLocations("then_input_locs", given.then_input_locs, graphs_[1])
                           : TakeLocations("else_input_locs", given.else_input_locs, graphs_[2]));
     }
+  }
+
+  /// Makes a branch without a condition.
+  void MakePart() {
+    loop_.kind = LoopKind::kBranch;
+    loop_.num_results = static_cast<int>(graphs_[0].size());
+    std::vector<int> inputs(IndexedGraph(graphs_[0]).variables().size());
+    std::iota(inputs.begin(), inputs.end(), 0);
+    loop_.inputs.assign(inputs.size(), LoopInput::kCaptured);
+    AddBody(graphs_[0], std::move(inputs));
   }
 
   /// Returns the inputs that the variables of a graph stand for.
@@ -392,7 +406,7 @@ class LoopMaker {
 }  // namespace
 
 int NumLoopGraphs(std::string_view op) {
-  return op == kForeach ? 1 : op == kWhileLoop ? 2 : op == kCond ? 3 : 0;
+  return op == kForeach || op == kCachedOp ? 1 : op == kWhileLoop ? 2 : op == kCond ? 3 : 0;
 }
 
 std::shared_ptr<const LoopProperty> MakeLoop(std::string_view op, const ParameterMap& parameters,

@@ -12,8 +12,8 @@
 namespace tessera::graph {
 
 /// Returns the number of graphs that an operator runs: 1 for _foreach (the step), 2 for _while_loop
-/// (condition and step), 3 for _cond (condition, and the graphs for true and false), 0 for all
-/// others. A node has the outputs of these graphs in Node::subgraphs.
+/// (condition and step), 3 for _cond (condition, and the graphs for true and false), 1 for
+/// _CachedOp, 0 for all others. A node has the outputs of these graphs in Node::subgraphs.
 int NumLoopGraphs(std::string_view op);
 
 /// Returns the property of an operator that runs graphs, given by their outputs. The parameters are
@@ -28,6 +28,8 @@ int NumLoopGraphs(std::string_view op);
 ///   step's outputs are those of _foreach; `max_iterations` limits the steps.
 /// - _cond: `cond_input_locs`, `then_input_locs` and `else_input_locs` are the inputs that the
 ///   variables of the three graphs stand for. Both branches have `num_outputs` outputs.
+/// - _CachedOp, a part of a graph: each variable stands for the input at its position. Parameters
+///   are kept, but none is read.
 ///
 /// Throws Error(kInvalidArgument) that names the operator, the parameter, and what was found and
 /// expected. A graph without a gradient is an error for those alone who want the gradient.

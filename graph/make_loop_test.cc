@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
 #include "tessera/graph/testing/evaluate.h"
 #include "tessera/ops/parameter.h"
 
@@ -51,11 +52,29 @@ TEST(MakeLoopTest, TheGradientReadsDataStatesAndResults) {
   EXPECT_TRUE(property->HasGradient());
 }
 
+TEST(MakeLoopTest, ACachedOpIsABranchWithoutACondition) {
+  const auto property = MakeLoop("_CachedOp", {{"inline_limit", "2"}}, {Step()});
+  const LoopDescription& loop = property->loop();
+  EXPECT_EQ(loop.kind, LoopKind::kBranch);
+  EXPECT_EQ(loop.condition.index, nullptr);
+  EXPECT_THAT(loop.inputs,
+              ElementsAre(LoopInput::kCaptured, LoopInput::kCaptured, LoopInput::kCaptured));
+  ASSERT_EQ(loop.bodies.size(), 1u);
+  EXPECT_THAT(loop.bodies[0].inputs, ElementsAre(0, 1, 2));
+  EXPECT_EQ(property->NumVisibleOutputs(), 2);
+  EXPECT_EQ(property->GetParams().at("inline_limit"), "2");
+  std::vector<TShape> in = {{2, 3}, {2, 3}, {2, 3}}, out(property->ListOutputs().size());
+  EXPECT_TRUE(property->InferShape(&in, &out));
+  EXPECT_EQ(out[0], (TShape{2, 3}));
+  EXPECT_TRUE(property->HasGradient());
+}
+
 TEST(MakeLoopTest, ALoopsPurityIsTheStrictestOfItsOperators) {
   EXPECT_EQ(MakeLoop("_foreach", kForeach, {Step()})->purity(), Purity::kPure);
   EXPECT_EQ(NumLoopGraphs("_foreach"), 1);
   EXPECT_EQ(NumLoopGraphs("_while_loop"), 2);
   EXPECT_EQ(NumLoopGraphs("_cond"), 3);
+  EXPECT_EQ(NumLoopGraphs("_CachedOp"), 1);
   EXPECT_EQ(NumLoopGraphs("tanh"), 0);
 }
 

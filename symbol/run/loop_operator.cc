@@ -428,7 +428,8 @@ void LoopOperator::Forward(const OpContext& context, std::span<const TBlob> in_d
     memory.Wait();
     return IsTrue(host_element, value.dtype);
   };
-  const size_t body = loop_.kind == LoopKind::kBranch && !test() ? 1 : 0;
+  const bool chooses = loop_.kind == LoopKind::kBranch && condition.has_value();
+  const size_t body = chooses && !test() ? 1 : 0;
   const LoopProgram& graph = bodies_[body];
 
   Frame frame(graph, &memory, /*backward=*/false);

@@ -1,15 +1,16 @@
 // Parts of graphs, which a loop or another library runs. Functions of MXNet's C API; see types.h.
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/partition.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/node.h"
@@ -56,13 +57,29 @@ CutGraph Cut(const Symbol& symbol) {
   return cut;
 }
 
+/// Returns a copy of the graph, with the operators of a backend in nodes that run subgraphs.
+Symbol ForBackend(const Symbol& symbol, BackendInterface interface, const std::string& backend) {
+  const std::vector<std::string> operators = BackendOperators(interface, backend);
+  return operators.empty() ? symbol.Copy() : PartitionByOperators(symbol, operators);
+}
+
+/// Keeps the operators of a backend.
+int SetOperators(BackendInterface interface, const char* prop_name, uint32_t num_ops,
+                 const char** op_names) {
+  return ApiCall([&] {
+    SetBackendOperators(interface, NotNull(prop_name, "prop_name"),
+                        TextsOf(op_names, num_ops, "op_names"));
+  });
+}
+
 }  // namespace
 }  // namespace tessera::mxnet
 
 using namespace tessera::mxnet;  // NOLINT: the bodies of this file
 
-/// Returns a copy of the graph for every name. There are no backends, and an executor optimizes its
-/// graph anyway; MXNet, too, leaves a graph as it is for a backend that it does not have.
+/// Returns a copy of the graph for every name. There are no backends but those whose operators
+/// MXSetSubgraphPropertyOpNamesV2 has named, and an executor optimizes its graph anyway; MXNet,
+/// too, leaves a graph as it is for a backend that it does not have.
 TESSERA_MXNET_API int MXOptimizeForBackend(
     SymbolHandle sym_handle, const char* backend_name, const int, SymbolHandle* ret_sym_handle,
     const uint32_t, NDArrayHandle*, const uint32_t, NDArrayHandle*, const uint32_t, const char**,
@@ -71,7 +88,7 @@ TESSERA_MXNET_API int MXOptimizeForBackend(
     NDArrayHandle** new_args_handle, char*** new_arg_names_handle, int* new_aux_cnt,
     NDArrayHandle** new_aux_handle, char*** new_aux_names_handle) {
   return ApiCall([&] {
-    NotNull(backend_name, "backend_name");
+    const std::string backend = NotNull(backend_name, "backend_name");
     NotNull(ret_sym_handle, "ret_sym_handle");
     *NotNull(new_args_cnt, "new_args_cnt") = 0;
     *NotNull(new_aux_cnt, "new_aux_cnt") = 0;
@@ -79,7 +96,8 @@ TESSERA_MXNET_API int MXOptimizeForBackend(
     *NotNull(new_aux_handle, "new_aux_handle") = nullptr;
     *NotNull(new_arg_names_handle, "new_arg_names_handle") = nullptr;
     *NotNull(new_aux_names_handle, "new_aux_names_handle") = nullptr;
-    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle)->Copy());
+    *ret_sym_handle =
+        AddSymbol(ForBackend(*SymbolOf(sym_handle), BackendInterface::kOfOptimizeFor, backend));
   });
 }
 
@@ -107,12 +125,51 @@ TESSERA_MXNET_API int MXGenBackendSubgraph(SymbolHandle sym_handle, const char* 
                                            SymbolHandle* ret_sym_handle) {
   return ApiCall([&] {
     NotNull(ret_sym_handle, "ret_sym_handle");
-    const std::string_view name = NotNull(backend_name, "backend_name");
+    const std::string name = NotNull(backend_name, "backend_name");
     // MKLDNN changes the speed of a graph alone, not what it computes.
-    if (name != "MKLDNN") {
+    if (name != "MKLDNN" && BackendOperators(BackendInterface::kOfExecutors, name).empty()) {
       throw tessera::NotFound("there is no subgraph backend \"", tessera::Excerpt(name),
                               "\", only MKLDNN, which leaves a graph as it is");
     }
-    *ret_sym_handle = AddSymbol(SymbolOf(sym_handle)->Copy());
+    *ret_sym_handle =
+        AddSymbol(ForBackend(*SymbolOf(sym_handle), BackendInterface::kOfExecutors, name));
+  });
+}
+
+/// Returns a copy of the graph with the operators in nodes that run subgraphs, whatever the backend
+/// is called.
+TESSERA_MXNET_API int MXBuildSubgraphByOpNames(SymbolHandle sym_handle, const char* prop_name,
+                                               const uint32_t num_ops, const char** op_names,
+                                               SymbolHandle* ret_sym_handle) {
+  return ApiCall([&] {
+    NotNull(prop_name, "prop_name");
+    NotNull(ret_sym_handle, "ret_sym_handle");
+    *ret_sym_handle = AddSymbol(
+        PartitionByOperators(*SymbolOf(sym_handle), TextsOf(op_names, num_ops, "op_names")));
+  });
+}
+
+/// Names the operators of a backend, for MXGenBackendSubgraph. An executor optimizes its graph
+/// whatever MXNET_SUBGRAPH_BACKEND is.
+TESSERA_MXNET_API int MXSetSubgraphPropertyOpNames(const char* prop_name, const uint32_t num_ops,
+                                                   const char** op_names) {
+  return SetOperators(BackendInterface::kOfExecutors, prop_name, num_ops, op_names);
+}
+
+/// Names the operators of a backend, for MXOptimizeForBackend.
+TESSERA_MXNET_API int MXSetSubgraphPropertyOpNamesV2(const char* prop_name, const uint32_t num_ops,
+                                                     const char** op_names) {
+  return SetOperators(BackendInterface::kOfOptimizeFor, prop_name, num_ops, op_names);
+}
+
+TESSERA_MXNET_API int MXRemoveSubgraphPropertyOpNames(const char* prop_name) {
+  return ApiCall([&] {
+    RemoveBackendOperators(BackendInterface::kOfExecutors, NotNull(prop_name, "prop_name"));
+  });
+}
+
+TESSERA_MXNET_API int MXRemoveSubgraphPropertyOpNamesV2(const char* prop_name) {
+  return ApiCall([&] {
+    RemoveBackendOperators(BackendInterface::kOfOptimizeFor, NotNull(prop_name, "prop_name"));
   });
 }
