@@ -19,7 +19,7 @@ case "$version" in
   3.12) numpy=numpy==1.26.4 ;;
   *) numpy=numpy ;;
 esac
-packages=("$numpy" requests "graphviz<0.9" pytest)
+packages=("$numpy" requests "graphviz<0.9" onnx onnxruntime pytest)
 
 # Named by what is in it; whole, or not there.
 key="$(printf '%s\n' "${packages[@]}" | sha256sum | cut -c 1-12)"

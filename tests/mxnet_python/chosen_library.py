@@ -10,9 +10,8 @@ import runpy
 import sys
 
 WHEEL, OWN = "tessera_mxnet", "mxnet"
-_FORMER_NAMES = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "..", "compat", "mxnet", "python", "tessera_mxnet",
-    "former_names.py")
+_MODULE = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "compat", "mxnet", "python", "tessera_mxnet")
 
 
 def choose(library):
@@ -21,11 +20,14 @@ def choose(library):
     if library == WHEEL:
         importlib.import_module(WHEEL)
         return
-    names = runpy.run_path(_FORMER_NAMES)
+    names = runpy.run_path(os.path.join(_MODULE, "former_names.py"))
     names["restore"]()
     if library != OWN:
         os.environ["MXNET_LIBRARY_PATH"] = library
     names["restore_after_import"]()
+    if library != OWN:
+        importlib.import_module("mxnet.onnx")
+        runpy.run_path(os.path.join(_MODULE, "onnx_export.py"))["restore"]()
 
 
 def command(library):

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 
-from tessera_mxnet import former_names
+from tessera_mxnet import former_names, onnx_export
 
 __version__ = "0.1.0"
 
@@ -51,6 +51,7 @@ def _load():
             f"tessera_mxnet: the package mxnet has version {mxnet.__version__}, expected "
             f"{_INTERFACE}; install it with {_pip_command()}")
     former_names.restore_after_import()
+    onnx_export.restore()
     importlib.import_module("tessera_mxnet.many_workers")
     importlib.import_module("tessera_mxnet.horovod_mxnet").install()
 
