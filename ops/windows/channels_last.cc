@@ -102,11 +102,12 @@ class PartOfWorkspace final : public Resource {
   const int64_t size_bytes_;
 };
 
-/// Copies images into arrays with channels first.
+/// Copies images into arrays with channels first. Arrays without memory, which a call does not
+/// read, are left out.
 void MoveIn(std::span<const TBlob> images, std::span<const TBlob> moved, size_t num_images,
             const OpContext& context) {
   for (size_t i = 0; i < std::min(num_images, images.size()); ++i) {
-    if (!HasChannels(images[i].shape_)) continue;
+    if (!HasChannels(images[i].shape_) || images[i].dptr_ == nullptr) continue;
     Move(SeenChannelsFirst(images[i]), StridedView(moved[i]), kWriteTo, context);
   }
 }

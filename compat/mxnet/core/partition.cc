@@ -14,6 +14,7 @@
 #include "tessera/graph/mask_property.h"
 #include "tessera/graph/node.h"
 #include "tessera/graph/passes/rewrite.h"
+#include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::mxnet {
@@ -80,6 +81,7 @@ class Partition {
   static bool MayBelong(const Node& node, const std::set<std::string>& operators) {
     return !node.is_variable() && operators.contains(node.property->TypeString()) &&
            !node.property->IsLoss() && node.subgraphs.empty() &&
+           node.property->purity() != Purity::kSynchronous &&
            node.property->TypeString() != graph::BooleanMaskProperty::kName &&
            graph::DeviceGroup(node).empty();
   }

@@ -12,7 +12,8 @@ namespace tessera::mxnet {
 /// nodes of _CachedOp, each with a part of the graph. A part grows from its first node along the
 /// edges, in topological order, as long as no value leaves it and comes back. Arguments and states
 /// stay the same. Losses, which start the gradient of a graph, nodes that run graphs or belong to a
-/// device group, and boolean_mask stay outside. A graph with nodes of gradients stays as it is.
+/// device group, boolean_mask and functions of a client stay outside. A graph with nodes of
+/// gradients stays as it is.
 Symbol PartitionByOperators(const Symbol& symbol, const std::vector<std::string>& operators);
 
 /// Keep the operators of a backend for one of MXNet's interfaces of backends, and return or remove
