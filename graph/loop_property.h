@@ -79,9 +79,9 @@ struct LoopDescription {
 };
 
 /// The property of a node that runs graphs: MXNet's _foreach, _while_loop, _cond and _CachedOp.
-/// Inference in both directions goes through the graphs. The gradient is a loop over the steps in reverse order,
-/// whose node has a BackwardProperty. MakeLoop makes the property. Such a node is called by what
-/// runs programs: CreateOperator throws.
+/// Inference in both directions goes through the graphs. The gradient is a loop over the steps in
+/// reverse order, whose node has a BackwardProperty. MakeLoop makes the property. Such a node is
+/// called by what runs programs: CreateOperator throws.
 class LoopProperty final : public OperatorProperty {
  public:
   explicit LoopProperty(LoopDescription loop) : loop_(std::move(loop)) {}

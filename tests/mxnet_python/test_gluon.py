@@ -111,7 +111,8 @@ def test_a_projected_lstm_is_its_cells(trained):
     with autograd.record(train_mode=trained):
         y, (h, c) = layer(x, layer.begin_state(2))
         expected, states = cell.unroll(6, x, layout="TNC", merge_outputs=True)
-        parts = [(y * y).sum() + h.sum() + c.sum(), (expected * expected).sum() + states[0].sum() + states[1].sum()]
+        parts = [(y * y).sum() + h.sum() + c.sum(),
+                 (expected * expected).sum() + states[0].sum() + states[1].sum()]
     np.testing.assert_allclose(y.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
     if trained:
         for part in parts:
