@@ -101,6 +101,19 @@ class KVStore {
   /// Sets the updater of later pushes. An empty function removes the updater.
   virtual void set_updater(Updater updater) = 0;
 
+  /// Lets later pushes send each element in two bits, as MXNet's compression `2bit` does: as
+  /// threshold, -threshold or 0. What an element sends is as much of the value and of the rest of
+  /// earlier pushes as fits; what is left is the rest for the next push of the key:
+  ///
+  ///     rest = rest + value;  sent = threshold if rest >= threshold, -threshold if rest <=
+  ///     -threshold, else 0;  rest = rest - sent
+  ///
+  /// The values' sum is the sum of what they send. Each position in Push's list has a rest of its
+  /// own, in host memory; in a store of many workers, each worker has one, of the sum of its own
+  /// values. A push of another type than float32 is then Error(kInvalidArgument), as
+  /// is a threshold here that is not a number above 0.
+  virtual void CompressGradients(float threshold) = 0;
+
   /// Return this worker's number and the number of workers.
   virtual int rank() const = 0;
   virtual int num_workers() const = 0;

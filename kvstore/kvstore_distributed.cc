@@ -17,6 +17,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/engine/engine.h"
+#include "tessera/kvstore/gradient_compression.h"
 #include "tessera/kvstore/round_coordinator.h"
 #include "tessera/kvstore/stored_values.h"
 
@@ -131,8 +132,9 @@ class DistributedStore final : public KVStore {
     StoredValues::Check("Push", key, entry.stored, values);
     const NDArray received(entry.stored.shape(), Device::Cpu(), entry.stored.dtype(),
                            /*delay_alloc=*/true, "KVStore");
-    const auto push = std::make_shared<AnnouncedPush>(coordinator_, entry.index,
-                                                      SumOnHost(values, priority), received);
+    const NDArray sum = SumOnHost(values, priority);
+    const NDArray sent = compression_.Sent(key, std::span(&sum, 1))[0];
+    const auto push = std::make_shared<AnnouncedPush>(coordinator_, entry.index, sent, received);
     // Pushes of one key are summed one after the other, in the same order on every rank.
     Engine::Get()->PushAsync(
         [push](RunContext, OnComplete on_complete) { push->Submit(on_complete); }, Device::Cpu(),
@@ -148,6 +150,8 @@ class DistributedStore final : public KVStore {
   }
 
   void set_updater(Updater updater) override { values_.set_updater(std::move(updater)); }
+
+  void CompressGradients(float threshold) override { compression_.Start(threshold); }
 
   int rank() const override { return communicator_->rank(); }
   int num_workers() const override { return communicator_->size(); }
@@ -188,6 +192,7 @@ class DistributedStore final : public KVStore {
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<RoundCoordinator> coordinator_;
   StoredValues values_;
+  GradientCompression compression_;
   std::mutex init_mutex_;  // makes the numbers of keys those of their meeting points
   std::mutex orders_mutex_;
   std::vector<Variable*> orders_ ABSL_GUARDED_BY(orders_mutex_);  // one for each key

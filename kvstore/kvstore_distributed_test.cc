@@ -157,6 +157,22 @@ TEST(DistributedStoreTest, ValuesOfSeveralDevicesAreSummedFirst) {
   });
 }
 
+TEST(DistributedStoreTest, EveryWorkerCompressesTheSumOfItsOwnValues) {
+  RunWell(2, [](KVStore& store) {
+    store.CompressGradients(1);
+    store.Init("w", Vector({0, 0, 0}));
+    const float sign = store.rank() == 0 ? 1.0f : -1.0f;
+    const std::vector<NDArray> values = {Vector({0.5f, 0.25f * sign, 2}), Vector({0.5f, 0, 0})};
+    for (int push = 0; push < 2; ++push) {
+      store.Push("w", values);
+      EXPECT_THAT(Pulled(store, "w", NDArray({3})).ToVector(), ElementsAre(2, 0, 2));
+    }
+    // Of the second element, rank 0 has not sent 0.5 yet and rank 1 has not sent -0.5.
+    store.Push("w", {Vector({0, 0.75f, 0}), Vector({0, 0, 0})});
+    EXPECT_THAT(Pulled(store, "w", NDArray({3})).ToVector(), ElementsAre(0, 1, 2));
+  });
+}
+
 TEST(DistributedStoreTest, RanksMayPushInDifferentOrders) {
   constexpr int kKeys = 5, kSteps = 20;
   RunWell(3, [](KVStore& store) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/kvstore/gradient_compression.h"
 #include "tessera/kvstore/stored_values.h"
 
 namespace tessera::kvstore_internal {
@@ -16,7 +17,7 @@ class LocalStore final : public KVStore {
   void Push(const KVKey& key, std::span<const NDArray> values, int priority) override {
     const StoredValues::Entry entry = values_.Find("Push", key);
     StoredValues::Check("Push", key, entry.stored, values);
-    StoredValues::Update(key, entry, SumOnHost(values, priority), priority);
+    StoredValues::Update(key, entry, SumOnHost(compression_.Sent(key, values), priority), priority);
   }
 
   void Pull(const KVKey& key, std::span<const NDArray> out, int priority) override {
@@ -27,6 +28,8 @@ class LocalStore final : public KVStore {
 
   void set_updater(Updater updater) override { values_.set_updater(std::move(updater)); }
 
+  void CompressGradients(float threshold) override { compression_.Start(threshold); }
+
   int rank() const override { return 0; }
   int num_workers() const override { return 1; }
   void Barrier() override {}
@@ -35,6 +38,7 @@ class LocalStore final : public KVStore {
 
  private:
   StoredValues values_;
+  GradientCompression compression_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <barrier>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,6 +64,37 @@ TEST_F(KVStoreTest, WithoutAnUpdaterPullGivesTheSumOfThePushedValues) {
   EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(111, 222));
   store_->Push("w", Vector({5, 6}));
   EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(5, 6));
+}
+
+TEST_F(KVStoreTest, CompressedGradientsSendTheirRestsLater) {
+  store_->CompressGradients(0.5f);
+  store_->Init("w", Vector({0, 0, 0, 0, 0}));
+  const NDArray value = Vector({0.25f, 0.5f, -0.75f, 1.5f, -0.125f});
+  store_->Push("w", value);
+  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0, 0.5f, -0.5f, 0.5f, 0));
+  store_->Push("w", value);
+  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0.5f, 0.5f, -0.5f, 0.5f, 0));
+  // The second value has a rest of its own, and the first goes on with 0, 0, -0.5, 2, -0.25.
+  store_->Push("w", {Vector({0, 0, 0, 0, -0.25f}), Vector({0.5f, -0.375f, 0, 0, -2})});
+  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0.5f, 0, -0.5f, 0.5f, -1));
+  // Each key has rests of its own.
+  store_->Init("v", Vector({0, 0}));
+  store_->Push("v", Vector({0.25f, 0.75f}));
+  EXPECT_THAT(Pulled(store_.get(), "v"), ElementsAre(0, 0.5f));
+}
+
+TEST_F(KVStoreTest, CompressionTakesFloat32AndAThresholdAbove0) {
+  for (const float threshold : {0.0f, -1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    const Error error = ErrorOf([&] { store_->CompressGradients(threshold); });
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("threshold"));
+  }
+  const NDArray value = Vector({1, 2}).AsType(DType::kFloat64);
+  store_->Init("w", value);
+  store_->CompressGradients(1);
+  const Error error = ErrorOf([&] { store_->Push("w", value); });
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("float64"), HasSubstr("float32")));
 }
 
 TEST_F(KVStoreTest, SumsInTheOrderOfTheValues) {

@@ -8,10 +8,6 @@
 namespace tessera::kvstore_internal {
 namespace {
 
-bool IsHost(const NDArray& array) { return array.device().type != DeviceType::kGpu; }
-
-NDArray OnHost(const NDArray& array) { return IsHost(array) ? array : array.Copy(Device::Cpu()); }
-
 /// Returns the type in which values of a type are added.
 DType SumTypeOf(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
@@ -85,6 +81,10 @@ void StoredValues::Update(const KVKey& key, const Entry& entry, const NDArray& r
   } else {
     CopyFromTo(received, entry.stored, priority);
   }
+}
+
+NDArray OnHost(const NDArray& array) {
+  return array.device().type == DeviceType::kGpu ? array.Copy(Device::Cpu()) : array;
 }
 
 NDArray SumOnHost(std::span<const NDArray> values, int priority) {

@@ -55,6 +55,9 @@ class StoredValues {
       std::make_shared<const KVStore::Updater>();
 };
 
+/// Returns the array itself if it is in host memory, else a copy of it there.
+NDArray OnHost(const NDArray& array);
+
 /// Returns the sum of the values in host memory, added in their order; half and bfloat16 are added
 /// in float and rounded once. The sum of one value may be the value itself, any other is an array
 /// of its own. Requires: at least one value, all of one shape and type.

@@ -34,6 +34,28 @@ def test_what_is_pushed_is_summed(kind):
     assert all((out.asnumpy() == 2).all() for out in outs)
 
 
+def test_compressed_gradients_send_their_rests_later():
+    store = mx.kv.create("device")
+    store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    store.init(3, nd.zeros(5))
+    out = nd.zeros(5)
+    for expected in ([0, 0.5, -0.5, 0.5, 0], [0.5, 0.5, -0.5, 0.5, 0], [0, 0.5, -0.5, 0.5, 0]):
+        store.push(3, nd.array([0.25, 0.5, -0.75, 1.5, -0.125]))
+        store.pull(3, out=out)
+        assert out.asnumpy().tolist() == expected
+    store.init(5, nd.zeros(3))
+    for expected in ([-0.5, 0, 0.5], [0, 0.5, 0]):
+        store.push(5, [nd.array([-0.5, 0.25, 0.5]), nd.array([0.25, 0, -0.25])])
+        store.pull(5, out=out[:3])
+        assert out[:3].asnumpy().tolist() == expected
+
+
+@pytest.mark.parametrize("parameters", [{"type": "1bit"}, {"type": "2bit", "threshold": 0}])
+def test_compression_checks_its_parameters(parameters):
+    with pytest.raises(mx.MXNetError):
+        mx.kv.create("device").set_gradient_compression(parameters)
+
+
 def test_keys_may_be_names():
     store = mx.kv.create("local")
     store.init("weight", nd.ones(SHAPE))

@@ -43,7 +43,7 @@ def assert_ok(result, workers):
 
 @pytest.mark.parametrize("workers, case", [
     (1, "stores"), (2, "stores"), (4, "stores"), (2, "optimizer"), (2, "trainer"), (4, "trainer"), (2, "module"),
-    (2, "horovod"), (4, "horovod"), (2, "no_servers")])
+    (2, "horovod"), (4, "horovod"), (2, "compressed"), (2, "no_servers")])
 def test_workers(run_workers, workers, case):
     assert_ok(run_workers(workers, case), workers)
 

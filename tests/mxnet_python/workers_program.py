@@ -211,10 +211,20 @@ def exits(_):
     store._barrier()
 
 
+def compressed(number):
+    store = mx.kv.create("dist_sync")
+    store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    store.init("w", nd.zeros(SHAPE))
+    for sent in (0, 0.5):
+        store.push("w", nd.full(SHAPE, 0.25))
+        out = nd.zeros(SHAPE)
+        store.pull("w", out=out)
+        assert (out.asnumpy() == number * sent).all(), out
+
+
 def no_servers(_):
     store = mx.kv.create("dist_sync")
     for call in (lambda: store._send_command_to_servers(0, "body"),
-                 lambda: store.set_gradient_compression({"type": "2bit"}),
                  lambda: mx.kv.create("dist_async")):
         try:
             call()

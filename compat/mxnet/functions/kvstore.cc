@@ -12,6 +12,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
 
@@ -136,8 +137,8 @@ void SetUpdater(KVStoreHandle handle, KVStoreUpdater updater, KVStoreStrUpdater 
       });
 }
 
-/// Checks the parameters of a compression of gradients. Stores on the host send no gradients, so
-/// there is nothing to compress; those of devices or of many workers would.
+/// Sets the compression of gradients. Stores of type local send no gradients, so there is nothing
+/// to compress. Further parameters are ignored, as MXNet does.
 void SetGradientCompression(KVStoreHandle handle, uint32_t count, const char** keys,
                             const char** values) {
   const std::string& store = Stores().Get(handle)->type;
@@ -147,9 +148,16 @@ void SetGradientCompression(KVStoreHandle handle, uint32_t count, const char** k
     throw InvalidArgument("gradient compression: the type is \"",
                           type == parameters.end() ? "" : type->second, "\", expected \"2bit\"");
   }
-  if (store.find("device") != std::string::npos || IsOfManyWorkers(store)) {
-    throw Unimplemented("gradient compression is not implemented for a KVStore of type ", store);
+  const auto given = parameters.find("threshold");
+  const float threshold =
+      given == parameters.end() ? 0.5f : ops_internal::ParameterText<float>::Parse(given->second);
+  if (!(threshold > 0)) {
+    throw InvalidArgument("gradient compression: the threshold is ", threshold,
+                          ", expected a number above 0");
   }
+  if (store.find("device") == std::string::npos && !IsOfManyWorkers(store)) return;
+  std::shared_ptr<ApiKVStore> owner;
+  StoreOf(handle, &owner).CompressGradients(threshold);
 }
 
 /// Stores have no servers. A local one of MXNet's ignores commands; the workers of others rely on
