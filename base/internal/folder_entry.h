@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-// What files and folders that appear at once share: temporary entries beside their final names,
-// which are locked while they are in use.
+// Temporary entries beside their final names, locked while they are in use: files and folders that
+// appear at once share them.
 namespace tessera::base_internal {
 
 /// Opens an entry of an open folder, whatever signals interrupt. Returns -1 with errno if it fails.
