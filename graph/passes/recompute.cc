@@ -85,6 +85,13 @@ class ForwardResults {
     }
   }
 
+  /// Returns whether a forward step computes the value, instead of changing what the caller gave.
+  bool IsResult(int value) const {
+    const ValueKind kind = program_.values[At(value)].kind;
+    return writer_[At(value)] != kNoValue && kind != ValueKind::kArgument &&
+           kind != ValueKind::kAuxState;
+  }
+
   int64_t SizeOf(int value) const {
     return value == kNoValue ? 0 : program_.values[At(value)].SizeBytes();
   }
@@ -98,7 +105,7 @@ class ForwardResults {
       const int value = step.inputs[i];
       const bool is_mutated = std::find(step.mutated.begin(), step.mutated.end(),
                                         static_cast<int>(i)) != step.mutated.end();
-      const bool is_result = writer_[At(value)] != kNoValue;
+      const bool is_result = IsResult(value);
       if (num_writes_[At(value)] > (is_mutated || is_result ? 1 : 0)) return false;
     }
     return true;

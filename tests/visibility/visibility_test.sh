@@ -46,7 +46,7 @@ expect 1 "//engine:engine //tensor:tensor"
 expect 1 "//tensor:tensor //engine:engine"
 expect 1 "//base:base //tensor:tensor"
 expect 1 "//ops/nn:pooling //ndarray:ndarray"
-expect 1 "//io/idx:reader //engine:engine"
+expect 1 "//io/idx:reader //symbol:symbol"
 expect 1 "//tensor:tensor //base:base" "//storage:storage //engine:engine"
 # Around the facade, around the aliases, around third_party.
 expect 1 "//ndarray:ndarray //engine:queue"

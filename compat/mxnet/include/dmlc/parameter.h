@@ -186,14 +186,14 @@ class FieldEntry {
   FieldEntry& set_lower_bound(Low low) {
     const Number limit = static_cast<Number>(low);
     return Check([limit](const Number& value) {
-      return value >= limit ? "" : "a value of at least " + FieldText<Number>::Print(limit);
+      return value >= limit ? "" : "a value of at least " + Shown(limit);
     });
   }
   template <typename High>
   FieldEntry& set_upper_bound(High high) {
     const Number limit = static_cast<Number>(high);
     return Check([limit](const Number& value) {
-      return value <= limit ? "" : "a value of at most " + FieldText<Number>::Print(limit);
+      return value <= limit ? "" : "a value of at most " + Shown(limit);
     });
   }
   /// Names a value of an int, or of an optional one. Callers then write names only.
@@ -231,6 +231,14 @@ class FieldEntry {
     using type = U;
   };
   using Number = typename NumberOf<T>::type;
+
+  /// Returns a limit as people write it: FieldText prints 100.0 as 1e+02.
+  static std::string Shown(Number limit) {
+    std::ostringstream stream;
+    stream.imbue(std::locale::classic());
+    stream << +limit;
+    return stream.str();
+  }
 
   T& At(void* head) const { return *reinterpret_cast<T*>(static_cast<char*>(head) + offset_); }
   const T& At(const void* head) const { return At(const_cast<void*>(head)); }
