@@ -68,7 +68,9 @@ void Fill(NDArray array, float first) {
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = first + 0.01f * static_cast<float>((i * 37) % 101) - 0.5f;
   }
-  array.SyncCopyFromCPU(values.data(), array.shape().Size());
+  NDArray floats(array.shape());
+  floats.SyncCopyFromCPU(values.data(), array.shape().Size());
+  CopyFromTo(floats.AsType(array.dtype()), array);
 }
 
 /// Binds the layers to arrays of always the same elements.

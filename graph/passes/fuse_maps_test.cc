@@ -371,7 +371,7 @@ TEST(FuseMapsTest, AProducerTakesTheImplementationThatItsNodeNames) {
   const NodeEntry x = MakeVariable("x"), w = MakeVariable("w");
   const NodeEntry conv = Apply("Convolution", "conv", {x, w},
                                {{"kernel", "(3, 3)"}, {"num_filter", "32"}, {"no_bias", "True"}});
-  conv.node->attributes.Set("__implementation__", "native");
+  conv.node->attributes.Set("implementation", "native");
   const NodeEntry out = Relu("out", conv);
   Program program = Build({out}, {{"x", {1, 32, 20, 20}}, {"w", {32, 32, 3, 3}}});
   FuseMaps(&program);

@@ -139,6 +139,7 @@ class Call {
     op_ =
         property_->CreateImplementation(test.implementation, Device::Cpu(), in_shapes_, in_types_);
     std::mt19937 random(5);
+    forms_.reserve(in_shapes_.size());  // prepared_ points into it
     for (size_t i = 0; i < in_shapes_.size(); ++i) {
       inputs_.push_back(Random(in_shapes_[i], in_types_[i], &random));
       const PreparedForm form =

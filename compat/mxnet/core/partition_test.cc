@@ -23,7 +23,8 @@ using ::testing::IsEmpty;
 /// Returns the operators of a graph, in order.
 std::vector<std::string> Operators(const Symbol& symbol) {
   std::vector<std::string> names;
-  for (const graph::NodeEntry& entry : symbol.GetInternals().outputs()) {
+  const Symbol internals = symbol.GetInternals();
+  for (const graph::NodeEntry& entry : internals.outputs()) {
     const graph::Node& node = *entry.node;
     if (!node.is_variable() && entry.index == 0) names.push_back(node.property->TypeString());
   }
