@@ -159,16 +159,21 @@ class Copier {
     for (const int step : needed) program_.steps.push_back(CopyOf(program_.steps[At(step)]));
   }
 
-  /// Returns a step that writes the dropped outputs of `step` to new values, and nothing else.
+  /// Returns a step that writes the dropped outputs of `step` to new values, and nothing else that
+  /// anybody reads.
   Step CopyOf(const Step& step) {
     Step copy = step;
     ReadCopies(&copy);
+    // A layer with element-wise steps behind it whose own result nobody reads computes that in the
+    // place of another output (MapProducer), so that it writes all of them.
+    const bool writes_all = copy.req[0] == kNullOp;
     for (size_t k = 0; k < copy.outputs.size(); ++k) {
       const int value = copy.outputs[k];
-      const bool is_wanted = value != kNoValue && IsDropped(value);
-      copy.outputs[k] = is_wanted ? NewValueLike(value) : kNoValue;
-      copy.req[k] = is_wanted ? kWriteTo : kNullOp;
-      if (is_wanted) copy_[At(value)] = copy.outputs[k];
+      const bool is_dropped = value != kNoValue && IsDropped(value);
+      const bool is_written = is_dropped || (writes_all && value != kNoValue);
+      copy.outputs[k] = is_written ? NewValueLike(value) : kNoValue;
+      copy.req[k] = is_written ? kWriteTo : kNullOp;
+      if (is_dropped) copy_[At(value)] = copy.outputs[k];
     }
     std::fill(copy.req.begin() + static_cast<std::ptrdiff_t>(copy.outputs.size()), copy.req.end(),
               kNullOp);
@@ -178,6 +183,7 @@ class Copier {
 
   int NewValueLike(int value) {
     Value like = program_.values[At(value)];
+    like.kind = ValueKind::kIntermediate;
     program_.values.push_back(std::move(like));
     return program_.num_values() - 1;
   }
