@@ -53,6 +53,9 @@ struct Step {
   int device = 0;  ///< the position in Program::devices
   /// An intermediate value whose bytes the call uses as workspace, or kNoValue.
   int workspace = kNoValue;
+  /// The position of an output that the step writes whether or not anybody reads it, since a layer
+  /// with element-wise steps behind it computes its own result there (MapProducer); -1 for none.
+  int held_output = -1;
 
   /// Returns the values that the step reads. A value that is added to is not among them.
   const std::vector<int>& Reads() const { return inputs; }

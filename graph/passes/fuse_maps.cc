@@ -325,6 +325,7 @@ class Group {
       step->outputs[0] = kNoValue;
       step->req[0] = kNullOp;
     }
+    step->held_output = is_kept ? 0 : static_cast<int>(producer.outputs.size()) + output;
     step->mutated = producer.mutated;
     step->req.insert(step->req.end(), end, producer.req.end());
   }

@@ -365,6 +365,7 @@ TEST(FuseMapsTest, AProducersFurtherResultsAndStatesStay) {
   EXPECT_THAT(step.inputs, SizeIs(6));
   EXPECT_THAT(step.req,
               ElementsAre(kNullOp, kWriteTo, kWriteTo, kWriteTo, kWriteInplace, kWriteInplace));
+  EXPECT_EQ(step.held_output, 3);
 }
 
 TEST(FuseMapsTest, AProducerTakesTheImplementationThatItsNodeNames) {

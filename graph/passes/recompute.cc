@@ -164,13 +164,10 @@ class Copier {
   Step CopyOf(const Step& step) {
     Step copy = step;
     ReadCopies(&copy);
-    // A layer with element-wise steps behind it whose own result nobody reads computes that in the
-    // place of another output (MapProducer), so that it writes all of them.
-    const bool writes_all = copy.req[0] == kNullOp;
     for (size_t k = 0; k < copy.outputs.size(); ++k) {
       const int value = copy.outputs[k];
       const bool is_dropped = value != kNoValue && IsDropped(value);
-      const bool is_written = is_dropped || (writes_all && value != kNoValue);
+      const bool is_written = is_dropped || static_cast<int>(k) == step.held_output;
       copy.outputs[k] = is_written ? NewValueLike(value) : kNoValue;
       copy.req[k] = is_written ? kWriteTo : kNullOp;
       if (is_dropped) copy_[At(value)] = copy.outputs[k];

@@ -291,8 +291,10 @@ StepCalls PreparedProgram::CallsFor(std::span<const OpReqType> requests) const {
     for (size_t k = 0; k < step.outputs.size(); ++k) {
       const int value = step.outputs[k];
       if (req[k] == kNullOp) continue;
-      if (!wanted[At(value)]) req[k] = kNullOp;
-      if (req[k] == kNullOp) continue;
+      if (!wanted[At(value)]) {
+        if (static_cast<int>(k) != step.held_output) req[k] = kNullOp;
+        continue;
+      }
       is_needed = true;
       // The first step that writes the gradient adds to the caller's array; later ones add anyway.
       if (is_gradient(value) && first_writer_[At(value)] == i) {
