@@ -793,6 +793,7 @@ class ProducerWithMapProperty final : public OperatorProperty {
   }
   std::vector<int> MutatedInputs() const override { return producer_.property->MutatedInputs(); }
   Purity purity() const override { return producer_.property->purity(); }
+  bool IsRepeatable() const override { return producer_.property->IsRepeatable(); }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     std::vector<TShape> inputs = First(*in_shape, num_inputs_);
     std::vector<TShape> outputs = First(*out_shape, num_outputs_);
