@@ -22,6 +22,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/registry.h"
+#include "tessera/symbol/benchmark/fused_cases.h"
 #include "tessera/symbol/benchmark/networks.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
@@ -290,18 +291,19 @@ void AddSmallCases() {
            .make = [] {
              return MakeVariants("add_taped", Add(true), {{"mxnet", "torch"}});
            }});
-  const std::vector<Bound> tenfold = {{.peer = "mxnet", .at_least = 10}};
-  AddCase(
-      {.name = "chain_tape", .bounds = tenfold, .items = benchmarking::kChainLayers, .make = [] {
-         return MakeVariants("chain_tape", ChainOnTape(), {{"mxnet", "torch"}});
-       }});
+  AddCase({.name = "chain_tape",
+           .bounds = {{.peer = Bound::kBest, .at_least = 3.5}},
+           .items = benchmarking::kChainLayers,
+           .make = [] {
+             return MakeVariants("chain_tape", ChainOnTape(), {{"mxnet", "torch"}});
+           }});
   const PeersOf mxnet{.frameworks = {"mxnet"}, .network = benchmarking::Chain()};
   AddCase({.name = "chain_executor",
-           .bounds = tenfold,
+           .bounds = {{.peer = "mxnet", .at_least = 7}},
            .items = benchmarking::kChainLayers,
            .make = [mxnet] { return MakeVariants("chain_executor", ChainByExecutor(), mxnet); }});
   AddCase({.name = "chain_cached_op",
-           .bounds = tenfold,
+           .bounds = {{.peer = "mxnet", .at_least = 10}},
            .items = benchmarking::kChainLayers,
            .make = [mxnet] { return MakeVariants("chain_cached_op", ChainByCachedOp(), mxnet); }});
 }
@@ -337,14 +339,12 @@ void AddRecomputed(const std::string& name, const Symbol& network, const TShape&
 
 void AddNetworkCases() {
   using benchmarking::ResNet;
-  AddTraining("perceptron", benchmarking::Perceptron(), {kBatch, 64}, kSteps, 9);
-  AddTraining("convolutional", benchmarking::ConvolutionalNetwork(), {kBatch, 1, 8, 8}, kSteps,
-              1.8);
-  // A bound of 0 only prints the figures.
+  AddTraining("perceptron", benchmarking::Perceptron(), {kBatch, 64}, kSteps, 12);
+  AddTraining("convolutional", benchmarking::ConvolutionalNetwork(), {kBatch, 1, 8, 8}, kSteps, 2);
   AddTraining("resnet18_training", ResNet(benchmarking::kResNet18OfSmallImages),
-              {kBatch, 3, 32, 32}, 1, 0);
+              {kBatch, 3, 32, 32}, 1, 1);
   AddCase({.name = "resnet50_inference",
-           .bounds = {{.peer = Bound::kBest, .at_least = 0}},
+           .bounds = {{.peer = Bound::kBest, .at_least = 1.2}},
            .items = 1,
            .make = [] {
              const Symbol network = ResNet(benchmarking::kResNet50);
@@ -354,7 +354,7 @@ void AddNetworkCases() {
            }});
   AddRecomputed("resnet200_recomputed", ResNet(benchmarking::kResNet200), {4, 3, 224, 224}, 0.25,
                 1 / 1.40);
-  AddCase({.name = "bind_resnet152", .items = 1, .limit_seconds = 0.15, .make = [] {
+  AddCase({.name = "bind_resnet152", .items = 1, .limit_seconds = 0.015, .make = [] {
              return MakeVariants("bind_resnet152", BindResNet152(), {});
            }});
 }
@@ -364,6 +364,7 @@ void AddNetworkCases() {
 
 int main(int argc, char** argv) {
   tessera::AddSmallCases();
+  tessera::benchmarking::AddFusedCases();
   tessera::AddNetworkCases();
   return tessera::benchmarking::RunAll(argc, argv);
 }
