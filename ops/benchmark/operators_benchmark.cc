@@ -249,7 +249,9 @@ struct RowsCase {
   std::string name;
   ParameterMap parameters;
   std::vector<TShape> inputs;
-  double at_least = 0.7;  // of a copy's bandwidth
+  // Of a copy's bandwidth. With AVX2, exponentials and short rows take longer than memory does.
+  double at_least = 0.7;
+  double at_least_on_avx2 = 0.12;
 };
 
 std::vector<RowsCase> RowsCases() {
@@ -266,8 +268,8 @@ std::vector<RowsCase> RowsCases() {
       {"log_softmax_1000", "log_softmax", none, {{3000, 1000}}},
       {"log_softmax_channels", "log_softmax", {{"axis", "1"}}, {{8, 21, 128, 128}}},
       // The first and the last stage of ResNet.
-      {"batch_norm_56x56", "BatchNorm", moving, {{16, 64, 56, 56}, {}, {}, {}, {}}},
-      {"batch_norm_7x7", "BatchNorm", moving, {{32, 2048, 7, 7}, {}, {}, {}, {}}},
+      {"batch_norm_56x56", "BatchNorm", moving, {{16, 64, 56, 56}, {}, {}, {}, {}}, 0.7, 0.7},
+      {"batch_norm_7x7", "BatchNorm", moving, {{32, 2048, 7, 7}, {}, {}, {}, {}}, 0.7, 0.7},
       // The rows of BERT, and of a small model.
       {"layer_norm_768", "LayerNorm", none, {{4096, 768}, {}, {}}},
       {"layer_norm_64", "LayerNorm", none, {{50000, 64}, {}, {}}},
@@ -276,23 +278,24 @@ std::vector<RowsCase> RowsCases() {
 
 void AddRowsCase(const RowsCase& c) {
   const index_t size = c.inputs[0].Size();
-  AddCase({.name = c.label,
-           .bounds = {{.peer = "copy", .at_least = c.at_least}},
-           .bytes = 2.0 * sizeof(float) * static_cast<double>(size),
-           .make = [c, size] {
-             const auto layer = std::make_shared<Layer>(OperatorCall{.op = c.name,
-                                                                     .parameters = c.parameters,
-                                                                     .inputs = c.inputs,
-                                                                     .low = 0.5,
-                                                                     .high = 2.5});
-             const auto from = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 1.f);
-             const auto to = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 0.f);
-             Variants variants;
-             variants.all = {{"ours", [=] { layer->Forward(); }},
-                             {"copy", [=] { *to = F<op::identity>(*from); }}};
-             variants.results_agree = [=] { return layer->MatchesReference(); };
-             return variants;
-           }});
+  AddCase(
+      {.name = c.label,
+       .bounds = {{.peer = "copy", .at_least = c.at_least, .at_least_on_avx2 = c.at_least_on_avx2}},
+       .bytes = 2.0 * sizeof(float) * static_cast<double>(size),
+       .make = [c, size] {
+         const auto layer = std::make_shared<Layer>(OperatorCall{.op = c.name,
+                                                                 .parameters = c.parameters,
+                                                                 .inputs = c.inputs,
+                                                                 .low = 0.5,
+                                                                 .high = 2.5});
+         const auto from = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 1.f);
+         const auto to = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 0.f);
+         Variants variants;
+         variants.all = {{"ours", [=] { layer->Forward(); }},
+                         {"copy", [=] { *to = F<op::identity>(*from); }}};
+         variants.results_agree = [=] { return layer->MatchesReference(); };
+         return variants;
+       }});
 }
 
 }  // namespace
