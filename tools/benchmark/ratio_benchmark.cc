@@ -336,6 +336,13 @@ void AddCase(Case c) { Cases().push_back(std::move(c)); }
 
 void AddMean(const Mean& mean) { Means().push_back({mean, std::regex(mean.cases)}); }
 
+BoundsFor BoundsOfProcessor() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512f")) return BoundsFor::kAvx2;
+#endif
+  return BoundsFor::kAvx512;
+}
+
 int RunAll(int argc, char** argv, BoundsFor bounds) {
   bool check = false;
   std::string filter;

@@ -108,6 +108,9 @@ struct Mean {
 /// Which of a bound's two numbers a run is judged by.
 enum class BoundsFor { kAvx512, kAvx2 };
 
+/// Returns the bounds for the instructions that this processor has.
+BoundsFor BoundsOfProcessor();
+
 /// Registers a case; they run in this order.
 void AddCase(Case c);
 
@@ -123,7 +126,7 @@ void AddMean(const Mean& mean);
 ///
 /// Flags, besides Google Benchmark's: --check (exit status 1 if a case is short), --filter=REGEX
 /// (cases to run). Returns the exit status: 0, 1 also when results disagree, 2 for a wrong flag.
-int RunAll(int argc, char** argv, BoundsFor bounds = BoundsFor::kAvx512);
+int RunAll(int argc, char** argv, BoundsFor bounds = BoundsOfProcessor());
 
 }  // namespace tessera::benchmarking
 
