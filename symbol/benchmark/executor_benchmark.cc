@@ -208,20 +208,27 @@ class Training {
         labels.push_back(static_cast<float>((i * 7 + step * 3) % classes));
     }
     labels_ = NDArray::FromVector(labels, {batch[0] * steps});
-    const auto property = OperatorRegistry::Get().Create(
-        "sgd_mom_update", {{"lr", "0.01"},
-                           {"momentum", "0.9"},
-                           {"wd", "0.0001"},
-                           {"rescale_grad", std::to_string(1.0 / static_cast<double>(batch[0]))}});
+    std::vector<NDArray> inputs, weights;
+    std::string rates, decays;
     for (size_t i = 0; i < executor_->arg_arrays().size(); ++i) {
       const NDArray& weight = executor_->arg_arrays()[i];
       const NDArray& gradient = executor_->grad_arrays()[i];
       if (gradient.is_none()) continue;
       NDArray momentum(weight.shape());
       momentum = 0.0f;
-      updates_.emplace_back(*property, std::initializer_list<NDArray>{weight, gradient, momentum},
-                            std::initializer_list<NDArray>{weight});
+      inputs.insert(inputs.end(), {weight, gradient, momentum});
+      weights.push_back(weight);
+      rates += "0.01,";
+      decays += "0.0001,";
     }
+    const auto property = OperatorRegistry::Get().Create(
+        "multi_sgd_mom_update",
+        {{"num_weights", std::to_string(weights.size())},
+         {"lrs", "(" + rates + ")"},
+         {"wds", "(" + decays + ")"},
+         {"momentum", "0.9"},
+         {"rescale_grad", std::to_string(1.0 / static_cast<double>(batch[0]))}});
+    update_ = std::make_unique<BoundOperator>(*property, inputs, weights);
   }
 
   void Run() {
@@ -233,7 +240,7 @@ class Training {
       CopyFromTo(labels_.Slice(first, first + batch), label);
       executor_->Forward(/*is_train=*/true);
       executor_->Backward();
-      for (const BoundOperator& update : updates_) update.Run(/*is_train=*/true);
+      update_->Run(/*is_train=*/true);
     }
     Engine::Get()->WaitForAll();
   }
@@ -244,7 +251,7 @@ class Training {
  private:
   const std::shared_ptr<Executor> executor_;
   NDArray data_, labels_;
-  std::vector<BoundOperator> updates_;
+  std::unique_ptr<BoundOperator> update_;  // of all weights
 };
 
 Side Train(const Symbol& network, const TShape& batch, index_t steps) {
