@@ -52,12 +52,13 @@ Tag: {tag}
 
 
 def needs(library):
-    """The libraries that a library names, and the versions of symbols that it needs of them."""
+    """The libraries that a library names, and the versions of symbols that it needs of the system's."""
     listed = subprocess.run(
         ["objdump", "-p", str(library)], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
     needed = re.findall(r"^ +NEEDED +(\S+)$", listed, re.MULTILINE)
-    references = listed.partition("Version References:")[2]
-    versions = re.findall(r"\b([A-Z]+)_([\d.]+)$", references, re.MULTILINE)
+    references = listed.partition("Version References:")[2].split("required from ")[1:]
+    of_system = "".join(text for text in references if text.partition(":")[0] in SYSTEM_LIBRARIES)
+    versions = re.findall(r"\b([A-Z]+)_([\d.]+)$", of_system, re.MULTILINE)
     return needed, [(kind, tuple(map(int, digits.split(".")))) for kind, digits in versions]
 
 

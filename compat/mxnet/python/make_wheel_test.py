@@ -21,6 +21,8 @@ Version References:
   required from libc.so.6:
     0x09691a75 0x00 05 GLIBC_2.2.5
     0x069691b5 0x00 04 GLIBC_2.35
+  required from libjpeg.so.62:
+    0x04cdffe2 0x00 28 LIBJPEG_6.2
   required from libstdc++.so.6:
     0x08922974 0x00 02 GLIBCXX_3.4
 """

@@ -11,11 +11,6 @@ def _static_libraries_impl(ctx):
             set -e
             for name in libstdc++.a libz.a; do
               cp -L "$("$1" -print-file-name="$name")" "$2"
-            done
-            # Where these are not the system's, they are linked from objects.
-            for name in libjpeg.a libpng.a; do
-              path="$("$1" -print-file-name="$name")"
-              if [ "$path" != "$name" ]; then cp -L "$path" "$2"; fi
             done""",
         arguments = [find_cpp_toolchain(ctx).compiler_executable, folder.path],
         use_default_shell_env = True,
