@@ -33,10 +33,7 @@ constexpr unsigned int kReportSeconds = 10;
 class MpiCommunicator final : public Communicator, public Polled {
  public:
   explicit MpiCommunicator(MpiThread& thread) : thread_(thread) {
-    thread_.Call([this] {
-      BeginDuplicate(MPI_COMM_WORLD);
-      thread_.Add(this);
-    });
+    thread_.Call([this] { thread_.Add(this); });
   }
 
   ~MpiCommunicator() override { Shutdown(); }
@@ -150,9 +147,15 @@ class MpiCommunicator final : public Communicator, public Polled {
     thread_.Check(MPI_Comm_idup(parent, &comms_[num_comms_], &duplicate_), "MPI_Comm_idup");
   }
 
-  /// Goes on to make comms_. Only the first is made of MPI_COMM_WORLD, on which the calls of
+  /// Goes on to make comms_, of one communicator after the other: Open MPI 4.1 may wait forever if
+  /// ranks duplicate two at a time. Only the first is made of MPI_COMM_WORLD, on which the calls of
   /// several stores must have one order on all ranks. Returns whether anything happened.
   bool Open() {
+    if (opening_ == nullptr) {
+      opening_ = this;
+      BeginDuplicate(MPI_COMM_WORLD);
+    }
+    if (opening_ != this) return false;
     int is_complete = 0;
     thread_.Check(MPI_Test(&duplicate_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
     if (is_complete == 0) return false;
@@ -162,6 +165,7 @@ class MpiCommunicator final : public Communicator, public Polled {
       BeginDuplicate(comms_[0]);
       return true;
     }
+    opening_ = nullptr;
     sums_ = std::make_unique<RankOrderedSums>(thread_, comms_[1], comms_[2]);
     const std::lock_guard lock(mutex_);
     is_open_ = true;
@@ -217,6 +221,7 @@ class MpiCommunicator final : public Communicator, public Polled {
   bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   // The thread's own.
+  static inline const MpiCommunicator* opening_ = nullptr;  // the one whose comms_ are being made
   std::array<MPI_Comm, 3> comms_ = {MPI_COMM_NULL, MPI_COMM_NULL, MPI_COMM_NULL};
   size_t num_comms_ = 0;  // made so far
   MPI_Request duplicate_ = MPI_REQUEST_NULL;
