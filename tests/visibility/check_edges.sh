@@ -91,7 +91,7 @@ exec awk '
       if (!is_op(from) && from_folder != "compat" && !is_test(from))
         forbid("a function for each operator links all of them; libraries call operators by name")
     } else if (target(to) != to_folder || to != "//" to_folder ":" to_folder) {
-      helps_tests = is_test(from) && to ~ /^\/\/[a-z]+\/testing:/
+      helps_tests = is_test(from) && (to ~ /^\/\/[a-z]+\/testing:/ || to == "//kvstore/mpi:libtessera_mpi.so")
       if (to != "//resource:handle" && !helps_tests)
         forbid("only //" to_folder " is for other folders")
     }

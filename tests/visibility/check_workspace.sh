@@ -30,7 +30,7 @@ forbidden engine //tensor
 forbidden storage //engine
 forbidden ops //graph
 forbidden graph //ndarray
-forbidden io //engine
+forbidden io //symbol
 forbidden kvstore //symbol
 forbidden examples //engine
 

@@ -1,4 +1,4 @@
-// A worker of mpi_test.sh: worker_program WHAT [FOLDER]. Prints "rank R of N: ok" at the end.
+// A worker of mpi_test.sh: mpi_test_worker WHAT [FOLDER]. Prints "rank R of N: ok" at the end.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -241,7 +241,7 @@ int Main(int argc, char** argv) {
     if (KVStore::Create("dist_device_sync")->type() != "dist_device_sync") return 3;
     return 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "worker_program: %s\n", error.what());
+    std::fprintf(stderr, "mpi_test_worker: %s\n", error.what());
     return 3;
   }
 }
