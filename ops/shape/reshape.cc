@@ -7,6 +7,7 @@
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -482,8 +483,6 @@ const bool kBlockGrad = RegisterMove<BlockGradProperty>(
     [](const MoveCall<NoParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
        std::span<const TBlob> to) { ops_internal::MoveZeros(to[0], req[0], call.context); });
 
-enum class StorageType { kDefault, kRowSparse, kCsr };
-
 struct CastStorageParameters {
   StorageType stype = StorageType::kDefault;
 
@@ -492,22 +491,28 @@ struct CastStorageParameters {
                   {{"csr", StorageType::kCsr},
                    {"default", StorageType::kDefault},
                    {"row_sparse", StorageType::kRowSparse}},
-                  "form of the output; only default, a dense array, exists", /*required=*/true);
+                  "how the output stores its elements", /*required=*/true);
   }
 };
 
 class CastStorageProperty final : public SameShapeProperty<CastStorageParameters> {
-  void CheckParameters() override {
-    if (param_.stype != StorageType::kDefault) {
-      throw Unimplemented(TypeString(), ": parameter stype: sparse arrays do not exist; expected ",
-                          "default");
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    const bool known = SameShapeProperty::InferShape(in_shape, out_shape);
+    const TShape& data = (*in_shape)[0];
+    const bool fits = param_.stype == StorageType::kCsr ? data.ndim() == 2 : data.ndim() > 0;
+    if (data.rank_known() && param_.stype != StorageType::kDefault && !fits) {
+      throw InvalidArgument(TypeString(), ": data has shape ", data, ", which has no storage type ",
+                            param_.stype,
+                            param_.stype == StorageType::kCsr ? "; expected two axes"
+                                                              : "; expected one axis or more");
     }
+    return known;
   }
 };
 
-const bool kCastStorage =
-    RegisterMove<CastStorageProperty>(TESSERA_TABLE_PLACE, "cast_storage",
-                                      "data itself: all arrays are dense.", MoveFirst, MoveFirst);
+const bool kCastStorage = RegisterMove<CastStorageProperty>(
+    TESSERA_TABLE_PLACE, "cast_storage", "data itself in a storage type.", MoveFirst, MoveFirst);
 
 }  // namespace
 }  // namespace tessera

@@ -305,10 +305,14 @@ const RowRegistration kCastStorage({
     .forward = Same,
     .shapes_follow_from_output = true,
     .takes_integers = true,
-    .errors = {{.name = "sparse",
+    .errors = {{.name = "csr_of_three_axes",
                 .parameters = {{"stype", "csr"}},
-                .code = Error::kUnimplemented,
-                .words = {"stype", "sparse"}}},
+                .inputs = {{2, 3, 4}},
+                .words = {"(2,3,4)", "csr", "two axes"}},
+               {.name = "rows_of_a_scalar",
+                .parameters = {{"stype", "row_sparse"}},
+                .inputs = {TShape::OfRank(0)},
+                .words = {"row_sparse", "one axis"}}},
 });
 
 }  // namespace

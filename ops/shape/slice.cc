@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -204,6 +207,34 @@ class SliceProperty final : public MoveProperty<SliceParameters> {
 
 const bool kSlice = RegisterMove<SliceProperty>(TESSERA_TABLE_PLACE, "slice",
                                                 "A part of data, with steps.", TakePart, PutPart);
+
+/// The part of a csr array that a slice without steps takes.
+class SliceForm final : public SparseForm {
+ public:
+  std::optional<StorageTypes> Infer(const OperatorProperty& property,
+                                    std::span<const StorageType> in,
+                                    std::span<const StorageType>) const override {
+    for (const std::optional<int64_t>& step : ParametersOf(property).step) {
+      if (step.value_or(1) != 1) return std::nullopt;
+    }
+    if (in[0] != StorageType::kCsr) return std::nullopt;
+    return StorageTypes{StorageType::kCsr};
+  }
+  void Forward(const OperatorProperty& property, std::span<SparseBlob> in,
+               std::span<const OpReqType> req, std::span<SparseBlob> out) const override {
+    if (req[0] == kNullOp) return;
+    const Ranges ranges = RangesOf(ParametersOf(property), {&in[0].shape, 1});
+    ops_internal::SliceCsr(in[0], ranges[0].begin, ranges[0].begin + ranges[0].count,
+                           ranges[1].begin, ranges[1].begin + ranges[1].count, &out[0]);
+  }
+
+ private:
+  static const SliceParameters& ParametersOf(const OperatorProperty& property) {
+    return static_cast<const SliceProperty&>(property).param();
+  }
+};
+
+const bool kSliceForm = RegisterSparseForm("slice", std::make_unique<SliceForm>());
 
 // slice_axis.
 
