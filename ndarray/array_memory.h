@@ -3,15 +3,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
 #include "tessera/engine/engine.h"
 #include "tessera/graph/node.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/storage/shared_file.h"
+#include "tessera/tensor/tblob.h"
 
 namespace tessera::ndarray_internal {
 
-/// The location of an array's elements: bytes [begin, end) of the `size` bytes that `var` orders.
+class SparseStore;
+
+/// The location of an array's elements: bytes [begin, end) of the `size` bytes that `var` orders. A
+/// sparse array, whose parts move, counts as one byte.
 struct ArrayMemory {
   Variable* var = nullptr;
   int64_t begin = 0;
@@ -47,6 +56,12 @@ struct ArrayAccess {
   static NDArray OverFile(std::shared_ptr<SharedFile> file, const TShape& shape, DType dtype);
   /// Returns the file whose first bytes are the array's elements; null if there is none.
   static std::shared_ptr<SharedFile> File(const NDArray& array);
+  /// Returns the parts of a sparse array; null for a dense one and for none.
+  static SparseStore* Sparse(const NDArray& array);
+  /// Returns a sparse array with nothing stored. Throws Error(kUnimplemented) for a device other
+  /// than the CPU, and Error(kInvalidArgument) as NDArray's constructor does.
+  static NDArray NewSparse(StorageType type, const TShape& shape, Device device, DType dtype,
+                           std::string_view tag);
   /// Returns the array's value on the tape, which may have no node.
   static graph::NodeEntry& Entry(const NDArray& array);
   /// Returns another handle to the same elements, with a value on the tape or none.

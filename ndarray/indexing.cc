@@ -165,6 +165,11 @@ NDArray BroadcastTo(const NDArray& values, const TShape& shape, DType dtype) {
 }  // namespace
 
 NDArray NDArray::View(const TShape& shape, index_t offset) const {
+  if (body_->sparse != nullptr) {
+    throw InvalidArgument("NDArray: no array shares the elements of the ", body_->sparse->type(),
+                          " array of shape ", body_->shape,
+                          "; expected a dense array, as sparse::Cast makes");
+  }
   auto body = std::make_shared<Body>(*body_);
   body->shape = shape;
   body->offset += offset;
@@ -179,10 +184,16 @@ NDArray NDArray::Slice(index_t begin, index_t end) const {
     throw OutOfRange("NDArray::Slice: rows [", begin, ", ", end, ") of shape ", shape(),
                      "; expected 0 <= begin <= end <= ", shape()[0]);
   }
+  const std::string first = std::to_string(begin), last = std::to_string(end);
+  if (body_->sparse != nullptr) {
+    // A copy: the parts of the rows are not shared.
+    return Invoke("slice", {this, 1},
+                  {{"begin", "(" + first + ",)"}, {"end", "(" + last + ",)"}})[0];
+  }
   TShape part = shape();
   part[0] = end - begin;
   return Recorded(View(part, begin * shape().ProdShape(1, shape().ndim())), {this, 1}, "slice_axis",
-                  {{"axis", "0"}, {"begin", std::to_string(begin)}, {"end", std::to_string(end)}});
+                  {{"axis", "0"}, {"begin", first}, {"end", last}});
 }
 
 NDArray NDArray::At(index_t i) const {

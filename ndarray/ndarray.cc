@@ -8,10 +8,12 @@
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/call/sparse_call.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/array_body.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/tensor/tensor.h"
 
@@ -19,6 +21,7 @@ namespace tessera {
 
 using ndarray_internal::ArrayAccess;
 using ndarray_internal::ArrayMemory;
+using ndarray_internal::SparseStore;
 
 namespace {
 
@@ -157,6 +160,7 @@ namespace ndarray_internal {
 
 ArrayMemory ArrayAccess::Memory(const NDArray& array) {
   const NDArray::Body& body = array.RequireBody("memory");
+  if (body.sparse != nullptr) return {.var = body.chunk->var(), .begin = 0, .end = 1, .size = 1};
   const int64_t element_bytes = DTypeSizeBytes(body.dtype);
   const int64_t begin = body.offset * element_bytes;
   return {.var = body.chunk->var(),
@@ -169,6 +173,10 @@ Variable* ArrayAccess::Var(const NDArray& array) { return array.RequireBody("var
 
 TBlob ArrayAccess::Data(const NDArray& array) {
   const NDArray::Body& body = array.RequireBody("data");
+  if (body.sparse != nullptr) {
+    throw InvalidArgument("NDArray::data: the array of shape ", body.shape, " is ",
+                          body.sparse->type(), ", expected a dense one, as sparse::Cast makes");
+  }
   char* const begin = static_cast<char*>(body.chunk->Data());
   const int64_t offset_bytes = body.offset * DTypeSizeBytes(body.dtype);
   // An empty array has no memory, and adding to null is undefined.
@@ -196,6 +204,21 @@ NDArray ArrayAccess::OverFile(std::shared_ptr<SharedFile> file, const TShape& sh
 std::shared_ptr<SharedFile> ArrayAccess::File(const NDArray& array) {
   const NDArray::Body& body = array.RequireBody("file");
   return body.offset == 0 ? body.chunk->file() : nullptr;
+}
+
+SparseStore* ArrayAccess::Sparse(const NDArray& array) {
+  return array.body_ == nullptr ? nullptr : array.body_->sparse.get();
+}
+
+NDArray ArrayAccess::NewSparse(StorageType type, const TShape& shape, Device device, DType dtype,
+                               std::string_view tag) {
+  SizeBytes(shape, dtype);  // throws
+  auto store = std::make_shared<SparseStore>(type, shape, dtype, device);
+  return NDArray(std::make_shared<NDArray::Body>(
+      NDArray::Body{.chunk = std::make_shared<NDArray::Chunk>(0, device, /*delay_alloc=*/true, tag),
+                    .shape = shape,
+                    .dtype = dtype,
+                    .sparse = std::move(store)}));
 }
 
 graph::NodeEntry& ArrayAccess::Entry(const NDArray& array) {
@@ -291,7 +314,11 @@ void NDArray::WaitToWrite() const {
 void NDArray::WaitAll() { Engine::Get()->WaitForAll(); }
 
 void NDArray::SyncCopyFromCPU(const void* data, index_t size) {
-  RequireBody("SyncCopyFromCPU");
+  const Body& body = RequireBody("SyncCopyFromCPU");
+  if (body.sparse != nullptr) {
+    throw InvalidArgument("NDArray::SyncCopyFromCPU: the array of shape ", body.shape, " is ",
+                          body.sparse->type(), ", expected a dense one");
+  }
   if (size != shape().Size()) {
     throw InvalidArgument("NDArray::SyncCopyFromCPU: ", size, " elements given, but shape ",
                           shape(), " has ", shape().Size());
@@ -316,6 +343,10 @@ void NDArray::SyncCopyToCPU(void* data, index_t size) const {
   if (size != shape().Size()) {
     throw InvalidArgument("NDArray::SyncCopyToCPU: room for ", size, " elements given, but shape ",
                           shape(), " has ", shape().Size());
+  }
+  if (ArrayAccess::Sparse(*this) != nullptr) {
+    sparse::Cast(Detach(), StorageType::kDefault).SyncCopyToCPU(data, size);
+    return;
   }
   ReadInTurn(*this, "SyncCopyToCPU", [&] {
     const TBlob blob = ArrayAccess::Data(*this);
@@ -344,7 +375,9 @@ NDArray NDArray::Copy(Device device) const {
   RequireBody("Copy");
   const bool records = ShouldRecord({this, 1});
   if (records && device == this->device()) return Invoke("_copy", {this, 1})[0];
-  const NDArray copy(shape(), device, dtype(), /*delay_alloc=*/true);
+  const SparseStore* const store = ArrayAccess::Sparse(*this);
+  const NDArray copy = store != nullptr ? sparse::Zeros(store->type(), shape(), device, dtype())
+                                        : NDArray(shape(), device, dtype(), /*delay_alloc=*/true);
   CopyFromTo(*this, copy);
   if (records) RecordCall(std::make_shared<DeviceCopy>(), {this, 1}, {&copy, 1});
   return copy;
@@ -373,6 +406,10 @@ void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
   const ArrayMemory source = ArrayAccess::Memory(from);
   const ArrayMemory target = ArrayAccess::Memory(to);
   if (source.IsSame(target) && from.dtype() == to.dtype()) return;
+  if (ArrayAccess::Sparse(from) != nullptr || ArrayAccess::Sparse(to) != nullptr) {
+    ndarray_internal::CopySparse(from, to, kWriteTo, priority);
+    return;
+  }
   if (source.Overlaps(target)) {
     throw InvalidArgument("CopyFromTo: from and to share some of their memory, but not all");
   }
@@ -399,6 +436,10 @@ NDArray& NDArray::operator=(const Number& value) {
   if (!value.FitsIn(dtype())) {
     throw InvalidArgument("NDArray::operator=: an array of ", dtype(), " cannot hold ",
                           ops_internal::ParameterText<Number>::Print(value));
+  }
+  if (ArrayAccess::Sparse(*this) != nullptr) {
+    ndarray_internal::FillSparse(*this, value);
+    return *this;
   }
   PushWrite(*this, "NDArray::operator=", 0,
             [array = *this, value] { Fill(ArrayAccess::Data(array), value); });

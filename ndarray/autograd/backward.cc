@@ -17,7 +17,10 @@
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/autograd/tape.h"
 #include "tessera/ndarray/call/push_call.h"
+#include "tessera/ndarray/call/sparse_call.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera::autograd {
 namespace {
@@ -28,9 +31,12 @@ using graph::IndexedGraph;
 using graph::Node;
 using graph::NodeEntry;
 using ndarray_internal::ArrayAccess;
+using ndarray_internal::AsDense;
 using ndarray_internal::CallOperator;
 using ndarray_internal::CallPlan;
 using ndarray_internal::CallSignature;
+using ndarray_internal::CallSparseBackward;
+using ndarray_internal::CopySparse;
 using ndarray_internal::MakeVariable;
 using ndarray_internal::NodeOf;
 using ndarray_internal::PushCall;
@@ -173,7 +179,8 @@ class BackwardRun {
         readers_(At(graph_.num_entries()), 0),
         finals_(At(graph_.num_entries()), 0),
         sums_(Sums()),
-        target_of_(At(graph_.num_entries()), kNone) {
+        target_of_(At(graph_.num_entries()), kNone),
+        target_storage_(At(graph_.num_entries()), StorageType::kUndefined) {
     CountReaders();
     CheckVersions();
     TakeHeadGradients(heads, head_grads);
@@ -289,6 +296,10 @@ class BackwardRun {
       const NodeEntry& gradient = gradients_.gradients[i];
       if (gradient.node == nullptr) continue;
       const int entry = graph_.heads()[head++];
+      const StorageType storage = StorageTypeOf(targets_[i].array);
+      target_storage_[At(entry)] = storage;
+      // A sparse array takes its gradient when that is complete.
+      if (storage == StorageType::kRowSparse || storage == StorageType::kCsr) continue;
       if (create_graph_ || targets_[i].array.is_none() || !IsNew(*gradient.node)) continue;
       if (finals_[At(entry)] != 1 || readers_[At(entry)] != 0) continue;
       if (!read.insert(ArrayAccess::Var(targets_[i].array)).second) continue;
@@ -316,6 +327,29 @@ class BackwardRun {
     }
   }
 
+  /// Returns the entry of the sum that an entry is added to, or the entry itself.
+  int RootOf(int id) const { return sums_.sum_of[At(id)] == kNone ? id : sums_.sum_of[At(id)]; }
+
+  /// Adds a part to a value, which becomes dense if one of them is.
+  static void AddPart(const NDArray& part, NDArray* value) {
+    if (StorageTypeOf(part) == StorageType::kDefault) *value = AsDense(*value);
+    CopySparse(part, *value, kAddTo);
+  }
+
+  /// Gives an entry the gradient that a sparse form has computed in an array of its own.
+  void Place(int id, const NDArray& gradient) {
+    NDArray& value = values_[At(RootOf(id))];
+    const int target = target_of_[At(RootOf(id))];
+    if (!value.is_none()) {
+      AddPart(gradient, &value);
+    } else if (target != kNone) {
+      value = targets_[At(target)].array;
+      CopySparse(gradient, value, targets_[At(target)].req);
+    } else {
+      value = gradient;
+    }
+  }
+
   /// The array and the request of an output. Empty if nothing reads it.
   struct Output {
     NDArray array;
@@ -324,9 +358,12 @@ class BackwardRun {
 
   Output OutputFor(int id, const TShape& shape, Device device, DType dtype) {
     if (readers_[At(id)] == 0 && finals_[At(id)] == 0) return {};
-    const int root = sums_.sum_of[At(id)] == kNone ? id : sums_.sum_of[At(id)];
+    const int root = RootOf(id);
     NDArray& value = values_[At(root)];
-    if (!value.is_none()) return {value, kAddTo};
+    if (!value.is_none()) {
+      value = AsDense(value);
+      return {value, kAddTo};
+    }
     OpReqType req = kWriteTo;
     if (target_of_[At(root)] != kNone) {
       const GradientTarget& target = targets_[At(target_of_[At(root)])];
@@ -350,12 +387,11 @@ class BackwardRun {
 
   /// Adds the parts of a sum that have arrays of their own.
   void AddOtherParts(int i, const Node& node) {
-    const NDArray& sum = values_[At(graph_.EntryId(i, 0))];
+    NDArray& sum = values_[At(graph_.EntryId(i, 0))];
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const int id = graph_.InputIds(i)[k];
       if (sums_.sum_of[At(id)] != kNone) continue;
-      const NDArray part = ValueOf(id, node.inputs[k]);
-      Invoke("_copy", {&part, 1}, {&sum, 1}, {}, kAddTo);
+      AddPart(ValueOf(id, node.inputs[k]), &sum);
     }
   }
 
@@ -367,6 +403,13 @@ class BackwardRun {
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       inputs.push_back(ValueOf(graph_.InputIds(i)[k], node.inputs[k]));
     }
+    if (call.function == nullptr) {
+      if (const auto gradients = RunSparseBackward(i, *call.plan, inputs)) {
+        if (create_graph_ && ShouldRecord(inputs)) RecordBackward(node, inputs, *gradients);
+        return;
+      }
+    }
+    for (NDArray& input : inputs) input = AsDense(input);
     std::vector<OpReqType> requests;
     for (size_t k = 0; k < signature.in_shape.size(); ++k) {
       const Output output = OutputFor(graph_.EntryId(i, static_cast<int>(k)), signature.in_shape[k],
@@ -387,6 +430,26 @@ class BackwardRun {
                requests, {});
     }
     if (create_graph_ && ShouldRecord(inputs)) RecordBackward(node, inputs, outputs);
+  }
+
+  /// Runs the gradient of a recorded call by the operator's sparse form. Returns nothing, having
+  /// done nothing, if there is none for these arrays.
+  std::optional<std::vector<NDArray>> RunSparseBackward(int i, const CallPlan& plan,
+                                                        std::span<const NDArray> inputs) {
+    if (plan.sparse_form() == nullptr) return std::nullopt;
+    StorageTypes targets;
+    std::vector<OpReqType> requests;
+    for (size_t k = 0; k < plan.num_inputs(); ++k) {
+      const int id = graph_.EntryId(i, static_cast<int>(k));
+      const bool is_wanted = readers_[At(id)] != 0 || finals_[At(id)] != 0;
+      requests.push_back(is_wanted ? kWriteTo : kNullOp);
+      targets.push_back(target_storage_[At(RootOf(id))]);
+    }
+    const auto gradients = CallSparseBackward(plan, inputs, targets, requests);
+    for (size_t k = 0; gradients && k < requests.size(); ++k) {
+      if (requests[k] != kNullOp) Place(graph_.EntryId(i, static_cast<int>(k)), (*gradients)[k]);
+    }
+    return gradients;
   }
 
   /// Runs a registered operator of the gradient's graph.
@@ -481,7 +544,8 @@ class BackwardRun {
   std::vector<int> finals_;                // how often the entry is a wanted gradient
   std::vector<const NodeEntry*> entries_;  // the entry as a reader names it
   const graph::PlacedSums sums_;
-  std::vector<int> target_of_;  // the wanted gradient whose array the entry is written to
+  std::vector<int> target_of_;   // the wanted gradient whose array the entry is written to
+  StorageTypes target_storage_;  // of the array that waits for the entry, or kUndefined
 };
 
 }  // namespace

@@ -81,6 +81,8 @@ CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property, std::string
     : property_(std::move(property)),
       implementation_(std::move(implementation)),
       engine_(Engine::Get()),
+      sparse_form_(FindSparseForm(property_->RegisteredName())),
+      makes_sparse_(sparse_form_ != nullptr && sparse_form_->MakesSparse(*property_)),
       mutated_(property_->MutatedInputs()),
       num_visible_(At(property_->NumVisibleOutputs())) {
   TakeInputs(inputs);

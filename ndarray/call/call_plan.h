@@ -20,6 +20,7 @@
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera::ndarray_internal {
 
@@ -70,6 +71,11 @@ class CallPlan {
   /// Returns the positions of the inputs that a call changes.
   const std::vector<int>& mutated() const { return mutated_; }
 
+  /// Returns the operator's form for sparse arrays, or null, and whether dense inputs can give
+  /// sparse outputs.
+  const SparseForm* sparse_form() const { return sparse_form_; }
+  bool makes_sparse() const { return makes_sparse_; }
+
   /// Returns the requests of a call that writes `outputs`, `num_given` of which are the caller's
   /// and get the request `req`. Throws Error(kInvalidArgument) for outputs that overlap an array
   /// that the operator still needs.
@@ -112,6 +118,8 @@ class CallPlan {
   const std::shared_ptr<const OperatorProperty> property_;
   const std::string implementation_;
   Engine* const engine_;  // whose variables the resources have
+  const SparseForm* const sparse_form_;
+  const bool makes_sparse_;
   std::vector<int> mutated_;
   size_t num_visible_;
   CallSignature signature_;

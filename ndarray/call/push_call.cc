@@ -5,6 +5,7 @@
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd/tape.h"
+#include "tessera/ndarray/call/sparse_call.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 
 namespace tessera::ndarray_internal {
@@ -68,6 +69,7 @@ Device OutputDevice(const CallPlan& plan, std::span<const NDArray> inputs,
 std::vector<NDArray> CallOperator(const std::shared_ptr<const CallPlan>& plan,
                                   std::span<const NDArray> inputs, std::span<const NDArray> outputs,
                                   OpReqType req) {
+  if (auto results = CallSparse(plan, inputs, outputs, req)) return std::move(*results);
   const bool records = ShouldRecord(inputs);
   RequireOffTape(plan->name(), outputs);
   const CallSignature& signature = plan->signature();

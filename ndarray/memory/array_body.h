@@ -12,6 +12,7 @@
 #include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
 #include "tessera/graph/node.h"
+#include "tessera/ndarray/memory/sparse_store.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/storage/shared_file.h"
 #include "tessera/storage/storage.h"
@@ -103,6 +104,9 @@ struct NDArray::Body {
   TShape shape;
   index_t offset = 0;  ///< in elements
   DType dtype = DType::kFloat32;
+  /// What a sparse array stores; null for a dense one. The chunk then has no memory, but the
+  /// variable.
+  std::shared_ptr<ndarray_internal::SparseStore> sparse = nullptr;
   /// The array's value on the tape: an output of a RecordedNode, or no node.
   graph::NodeEntry entry = {};
 };
