@@ -60,6 +60,7 @@ def tessera_operator_family(
         gpu = [],
         row_deps = [],
         parts = [],
+        forms = [],
         calls = ["//ops:core"],
         headers = []):
     """A family: its operators in NAME, their tests' rows in NAME_rows.
@@ -76,6 +77,7 @@ def tessera_operator_family(
       gpu: those of them that nvcc compiles too; the others run on the CPU alone.
       row_deps: libraries that the rows share, besides //ops/testing:operator_row.
       parts: families in folders below this one, which belong to it.
+      forms: libraries that say what the operators do with sparse arrays.
       calls: the families whose operators this one's gradients, or its operators, call by name. The core's
         own families call each other and leave it empty.
       headers: libraries whose headers the family's callers include.
@@ -88,7 +90,7 @@ def tessera_operator_family(
     tessera_cc_library(
         name = name,
         visibility = ["//tools/visibility:ops_users"],
-        deps = [":" + source for source in sources] + parts + calls + headers,
+        deps = [":" + source for source in sources] + parts + forms + calls + headers,
     )
     native.filegroup(
         name = name + "_sources",

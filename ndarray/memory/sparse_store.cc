@@ -121,12 +121,12 @@ void SparseStore::Replace(std::shared_ptr<PartsMemory> memory) {
 }
 
 void NewSparseParts::Allocate(index_t count, SparseBlob* blob) {
-  memory_ = store_->NewParts(count);
-  memory_->PointTo(blob);
+  memories_.push_back(store_->NewParts(count));
+  memories_.back()->PointTo(blob);
 }
 
 void NewSparseParts::Commit() {
-  if (memory_ != nullptr) store_->Replace(std::move(memory_));
+  if (!memories_.empty()) store_->Replace(memories_.back());
 }
 
 }  // namespace tessera::ndarray_internal

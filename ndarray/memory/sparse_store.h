@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
@@ -90,7 +91,7 @@ class NewSparseParts final : public PartsAllocator {
 
  private:
   SparseStore* const store_;
-  std::shared_ptr<PartsMemory> memory_;
+  std::vector<std::shared_ptr<PartsMemory>> memories_;  // an operation may read earlier ones
 };
 
 }  // namespace tessera::ndarray_internal

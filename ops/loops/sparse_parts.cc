@@ -251,8 +251,9 @@ void MergeIndices(std::span<const int64_t> a, index_t i, index_t a_end, std::spa
   }
 }
 
-/// Writes old + from to `to`, all of one storage type.
-void AddSame(const SparseBlob& old, const SparseBlob& from, SparseBlob* to) {
+/// Adds an array to another one of its storage type.
+void AddSame(const SparseBlob& from, SparseBlob* to) {
+  const SparseBlob old = *to;
   std::vector<Terms> terms;
   std::vector<int64_t> ends;
   const auto add = [&terms](const Terms& each) { terms.push_back(each); };
@@ -365,7 +366,7 @@ void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to) {
   } else if (req != kAddTo) {
     from.storage == StorageType::kDefault ? ToSparse(from, to) : CopySame(from, to);
   } else if (from.storage == to->storage) {
-    AddSame(*to, from, to);
+    AddSame(from, to);
   } else {
     LocalParts parts;
     SparseBlob term{.storage = to->storage,
@@ -373,7 +374,7 @@ void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to) {
                     .values = TBlob(nullptr, TShape{0}, from.values.type_flag_, Device::Cpu()),
                     .allocator = &parts};
     ToSparse(from, &term);
-    AddSame(*to, term, to);
+    AddSame(term, to);
   }
 }
 
