@@ -23,9 +23,10 @@ enum class ShapeMeaning {
 
 /// Writes named arrays in MXNet's `.params` format: list magic 0x112, and each array as V2. Scalars
 /// and empty arrays, which V2 cannot represent, are written as V3; MXNet reads it with NumPy
-/// semantics on. A checksum follows, which MXNet does not read. The file is written beside its
-/// final name and renamed when it is complete and on disk, so that a failure or a crash keeps an
-/// earlier file. Waits for the arrays, and throws their errors before it accesses the disk.
+/// semantics on. Sparse arrays are V2, with what they store. A checksum follows, which MXNet does
+/// not read. The file is written beside its final name and renamed when it is complete and on disk,
+/// so that a failure or a crash keeps an earlier file. Waits for the arrays, and throws their
+/// errors before it accesses the disk.
 ///
 /// `digest`, if given, is stored beside the checksum: the caller's digest of a file that belongs to
 /// the arrays, such as their network.
@@ -39,14 +40,15 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
 /// An array in a file that an NDArray cannot hold.
 struct LeftOutArray {
   std::string name;    ///< its name in the file
-  std::string reason;  ///< e.g. "row_sparse arrays are not supported"
+  std::string reason;  ///< e.g. "rank 9 is not supported, at most 8"
 };
 
-/// Reads a file that SaveNDArrays or MXNet wrote (dense arrays in any version, V0 of 2015 to V3)
-/// into CPU arrays. Arrays of a file without names are called "0", "1", … in their order. An array
-/// that MXNet saved before it had a shape is_none(). If `left_out` is given, it receives the arrays
-/// that an NDArray cannot hold, sparse ones and those of rank 9 and more, and the others are
-/// returned. If `digest` is given, it receives the digest that SaveNDArrays was given.
+/// Reads a file that SaveNDArrays or MXNet wrote (dense arrays in any version, V0 of 2015 to V3,
+/// and sparse ones) into CPU arrays. What a sparse array stores is checked (sparse::CheckFormat).
+/// Arrays of a file without names are called "0", "1", … in their order. An array that MXNet saved
+/// before it had a shape is_none(). If `left_out` is given, it receives the arrays that an NDArray
+/// cannot hold, those of rank 9 and more and sparse ones with indices that are not int64, and the
+/// others are returned. If `digest` is given, it receives the digest that SaveNDArrays was given.
 ///
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
 /// file); kUnimplemented with the names of arrays that an NDArray cannot hold, unless `left_out` is

@@ -19,7 +19,8 @@
 //
 // Up to V2 an array of rank 0 is one without a shape, and ends after the rank; in V3 that is rank
 // -1, and rank 0 is a scalar. Storage type 0 is dense. Storage types 1 (row_sparse) and 2 (csr) are
-// sparse and have the fields in brackets: one auxiliary array (rows) or two (row ends, columns).
+// sparse and have the fields in brackets: one auxiliary array (rows) or two (row ends, columns), of
+// int64; Tessera writes them as V2, which MXNet reads without NumPy semantics.
 // Source: MXNet 1.9.1, src/ndarray/ndarray.cc (Save, Load, LegacyLoad).
 
 #include <zlib.h>

@@ -8,20 +8,37 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ndarray/sparse.h"
+
+namespace {
+
+void Read(const tessera::NDArray& array) {
+  if (array.is_none()) return;
+  if (tessera::StorageTypeOf(array) == tessera::StorageType::kDefault) {
+    array.ToVector();
+    return;
+  }
+  // A small file can hold what a large sparse array stores.
+  tessera::sparse::CheckFormat(array);
+  tessera::sparse::Values(array);
+  tessera::SerializeArray(array);
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {
     std::vector<tessera::LeftOutArray> left_out;
     for (const auto& [name, array] : tessera::DeserializeNDArrayList(bytes, &left_out).arrays) {
-      if (!array.is_none()) array.ToVector();
+      Read(array);
     }
   } catch (const tessera::Error&) {
   }
   try {
-    const tessera::NDArray array = tessera::DeserializeArray(bytes);
-    if (!array.is_none()) array.ToVector();
+    Read(tessera::DeserializeArray(bytes));
   } catch (const tessera::Error&) {
   }
   return 0;

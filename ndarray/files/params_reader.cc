@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <ostream>
@@ -15,10 +16,13 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/files/array_size.h"
 #include "tessera/ndarray/files/byte_source.h"
 #include "tessera/ndarray/files/params_format.h"
+#include "tessera/ndarray/memory/sparse_store.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -61,12 +65,15 @@ class Parser {
   void RequireDistinct(const std::vector<NamedArray>& arrays, const std::vector<int64_t>& begins);
   /// Returns an array, or why an NDArray cannot hold it.
   std::pair<NDArray, std::string> ReadArray();
-  void SkipSparse(Block data, int num_aux);
+  /// Reads the parts of a sparse array of `num_aux` auxiliary arrays: 1 of row_sparse, 2 of csr.
+  std::pair<NDArray, std::string> ReadSparse(const Block& array, const Block& data, int num_aux);
   std::vector<index_t> ReadExtents(uint32_t magic, bool* has_shape);
   void ReadContext();
   DType ReadType();
   int64_t RequireElements(const Block& block);
   void ReadElements(const Block& block, NDArray* array);
+  /// Reads the elements of a block to memory of its size.
+  void ReadBlock(const Block& block, void* data);
   std::string ReadName();
   [[noreturn]] void FailAtMagicNumber(uint64_t magic);
   void ReadChecksum(const std::string& last_name, NDArrayList* list);
@@ -120,6 +127,7 @@ class Parser {
   int64_t begin_ = 0;
   int64_t array_ = -1;
   int64_t num_v3_ = 0, num_older_ = 0;  // arrays
+  uint64_t num_arrays_ = 1, num_sparse_ = 0;
 };
 
 NDArrayList Parser::ReadFile(std::vector<LeftOutArray>* left_out) {
@@ -131,6 +139,7 @@ NDArrayList Parser::ReadFile(std::vector<LeftOutArray>* left_out) {
   // An array of V0 without a shape has 4 bytes, and a name has at least its length.
   const uint64_t num_arrays = ReadCount("arrays", 4);
   RequireRoom(source_.name(), num_arrays, source_.size_bytes());
+  num_arrays_ = num_arrays;
   NDArrayList list;
   list.arrays.reserve(num_arrays);
   std::map<uint64_t, std::string> reasons;  // why arrays are left out, by number
@@ -291,11 +300,7 @@ std::pair<NDArray, std::string> Parser::ReadArray() {
   if (!has_shape) return {};
   ReadContext();
   block.dtype = ReadType();
-  if (num_aux > 0) {
-    SkipSparse({std::move(stored), block.dtype}, num_aux);
-    return {NDArray(),
-            num_aux == 1 ? "row_sparse arrays are not supported" : "csr arrays are not supported"};
-  }
+  if (num_aux > 0) return ReadSparse(block, {std::move(stored), block.dtype}, num_aux);
   if (block.extents.size() > TShape::kMaxRank) {
     SkipBytes(RequireElements(block));
     return {NDArray(), "rank " + std::to_string(block.extents.size()) +
@@ -306,16 +311,72 @@ std::pair<NDArray, std::string> Parser::ReadArray() {
   return {array, ""};
 }
 
-void Parser::SkipSparse(Block data, int num_aux) {
-  std::vector<Block> blocks = {std::move(data)};
+std::pair<NDArray, std::string> Parser::ReadSparse(const Block& array, const Block& data,
+                                                   int num_aux) {
+  const bool is_csr = num_aux == 2;
+  std::vector<Block> aux;
   for (int i = 0; i < num_aux; ++i) {
-    Block& aux = blocks.emplace_back();
-    aux.dtype = ReadType();
+    Block& block = aux.emplace_back();
+    block.dtype = ReadType();
     bool has_shape = false;
-    aux.extents = ReadExtents(kMagicV2, &has_shape);
-    if (!has_shape) aux.extents = {0};
+    block.extents = ReadExtents(kMagicV2, &has_shape);
+    if (!has_shape) block.extents = {0};
   }
-  for (const Block& block : blocks) SkipBytes(RequireElements(block));
+  std::string reason;
+  for (const Block& block : aux) {
+    if (block.dtype != DType::kInt64) {
+      reason = "sparse arrays with " + std::string(DTypeName(block.dtype)) + " indices";
+    }
+  }
+  if (array.extents.size() > TShape::kMaxRank) {
+    reason = "rank " + std::to_string(array.extents.size());
+  }
+  if (!reason.empty()) {
+    SkipBytes(RequireElements(data));
+    for (const Block& block : aux) SkipBytes(RequireElements(block));
+    return {NDArray(), reason + " is not supported"};
+  }
+  // The number of rows or elements, which data and indices both state.
+  const Block& indices = aux.back();
+  const index_t count = indices.extents.empty() ? 0 : indices.extents[0];
+  std::vector<index_t> expected = {count};
+  if (!is_csr && !array.extents.empty()) {
+    expected.insert(expected.end(), array.extents.begin() + 1, array.extents.end());
+  }
+  const bool has_shape = is_csr ? array.extents.size() == 2 : !array.extents.empty();
+  if (!has_shape || data.extents != expected || indices.extents.size() != 1 ||
+      !ElementsSizeBytes(array.extents, array.dtype)) {
+    begin_ = offset();
+    Fail("found values of shape ", ShapeText(data.extents), " and ", count, " indices in a ",
+         is_csr ? "csr" : "row_sparse", " array of shape ", ShapeText(array.extents));
+  }
+  if (is_csr && (aux[0].extents.size() != 1 || aux[0].extents[0] - 1 != array.extents[0])) {
+    begin_ = offset();
+    Fail("found indptr of shape ", ShapeText(aux[0].extents), " in a csr array of shape ",
+         ShapeText(array.extents));
+  }
+  // Sizes are held against the file before memory is allocated.
+  int64_t size_bytes = RequireElements(data);
+  for (const Block& block : aux) size_bytes += RequireElements(block);
+  Require(size_bytes, "the elements");
+  RequireRoom(source_.name(), num_arrays_ + ++num_sparse_, source_.size_bytes());
+  NDArray result = ArrayAccess::NewSparse(is_csr ? StorageType::kCsr : StorageType::kRowSparse,
+                                          TShape(std::span<const index_t>(array.extents)),
+                                          Device::Cpu(), array.dtype, "NDArray");
+  SparseStore& store = *ArrayAccess::Sparse(result);
+  const std::shared_ptr<PartsMemory> memory = store.NewParts(count);
+  // No operation uses the new array yet, so its parts may be written.
+  store.Replace(memory);
+  const SparseBlob parts = store.UncheckedBlob();
+  ReadBlock(data, parts.values.dptr_);
+  if (is_csr) ReadBlock(aux[0], parts.indptr.data());
+  ReadBlock(indices, parts.indices.data());
+  try {
+    CheckParts(parts, /*full=*/true);
+  } catch (const Error& error) {
+    Fail("found ", error.what());
+  }
+  return {result, ""};
 }
 
 std::vector<index_t> Parser::ReadExtents(uint32_t magic, bool* has_shape) {
@@ -374,15 +435,19 @@ int64_t Parser::RequireElements(const Block& block) {
 
 void Parser::ReadElements(const Block& block, NDArray* array) {
   // The elements' size is checked before the array allocates memory.
-  const int64_t size_bytes = RequireElements(block);
+  RequireElements(block);
   *array = NDArray(TShape(std::span<const index_t>(block.extents)), Device::Cpu(), block.dtype);
   // No operation uses the new array yet, so its memory may be written.
-  const TBlob blob = array->data();
-  ReadBytes(blob.dptr_, size_bytes, "the elements");
+  ReadBlock(block, array->data().dptr_);
+}
+
+void Parser::ReadBlock(const Block& block, void* data) {
+  const int64_t size_bytes = RequireElements(block);
+  ReadBytes(data, size_bytes, "the elements");
   if (block.dtype != DType::kBool) return;
-  if (const std::optional<int64_t> wrong = FindNoBoolean(blob.dptr_, size_bytes)) {
+  if (const std::optional<int64_t> wrong = FindNoBoolean(data, size_bytes)) {
     begin_ += *wrong;
-    Fail("found ", int{static_cast<const uint8_t*>(blob.dptr_)[*wrong]},
+    Fail("found ", int{static_cast<const uint8_t*>(data)[*wrong]},
          " as a boolean, expected 0 or 1");
   }
 }

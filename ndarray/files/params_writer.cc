@@ -4,15 +4,20 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/base/device.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/files/byte_sink.h"
 #include "tessera/ndarray/files/params_format.h"
+#include "tessera/ndarray/memory/sparse_store.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -39,17 +44,52 @@ bool IsWrittenAsV3(const TShape& shape, ShapeMeaning shapes) {
   return shape.Size() == 0 && shapes == ShapeMeaning::kMixed;
 }
 
-void WriteArray(const NDArray& array, ShapeMeaning shapes, ByteSink& sink) {
-  const TShape& shape = array.shape();
-  sink.WriteNumber<uint32_t>(IsWrittenAsV3(shape, shapes) ? kMagicV3 : kMagicV2);
-  sink.WriteNumber<int32_t>(kDenseStorage);
+void WriteShape(const TShape& shape, ByteSink& sink) {
   sink.WriteNumber<int32_t>(shape.ndim());
   for (const index_t extent : shape) sink.WriteNumber<int64_t>(extent);
+}
+
+void WriteContext(ByteSink& sink) {
   // The file always names the CPU, because a reader without the array's device could not use the
   // file otherwise.
   sink.WriteNumber(static_cast<int32_t>(DeviceType::kCpu));
   sink.WriteNumber<int32_t>(0);
-  sink.WriteNumber(static_cast<int32_t>(array.dtype()));
+}
+
+void WriteType(DType dtype, ByteSink& sink) { sink.WriteNumber(static_cast<int32_t>(dtype)); }
+
+/// Writes a sparse array, in the version that MXNet has for it.
+void WriteSparse(const NDArray& array, SparseStore* store, ByteSink& sink) {
+  array.WaitToRead();
+  const SparseBlob parts = store->Blob();
+  std::vector<std::span<const int64_t>> aux;
+  if (parts.storage == StorageType::kCsr) aux.push_back(parts.indptr);
+  aux.push_back(parts.indices);
+  sink.WriteNumber<uint32_t>(kMagicV2);
+  sink.WriteNumber(static_cast<int32_t>(parts.storage));
+  WriteShape(parts.values.shape_, sink);
+  WriteShape(array.shape(), sink);
+  WriteContext(sink);
+  WriteType(array.dtype(), sink);
+  for (const std::span<const int64_t> numbers : aux) {
+    WriteType(DType::kInt64, sink);
+    WriteShape({static_cast<index_t>(numbers.size())}, sink);
+  }
+  sink.Write(parts.values.dptr_, parts.values.Size() * DTypeSizeBytes(array.dtype()));
+  for (const std::span<const int64_t> numbers : aux) {
+    sink.Write(numbers.data(), static_cast<int64_t>(numbers.size_bytes()));
+  }
+}
+
+void WriteArray(const NDArray& array, ShapeMeaning shapes, ByteSink& sink) {
+  SparseStore* const store = ArrayAccess::Sparse(array);
+  if (store != nullptr) return WriteSparse(array, store, sink);
+  const TShape& shape = array.shape();
+  sink.WriteNumber<uint32_t>(IsWrittenAsV3(shape, shapes) ? kMagicV3 : kMagicV2);
+  sink.WriteNumber<int32_t>(kDenseStorage);
+  WriteShape(shape, sink);
+  WriteContext(sink);
+  WriteType(array.dtype(), sink);
   WriteElements(array, sink);
 }
 
