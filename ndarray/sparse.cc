@@ -54,16 +54,16 @@ void CopyValues(const SparseBlob& from, const SparseBlob& to) {
               static_cast<char*>(to.values.dptr_));
 }
 
-/// Returns a dense copy of one part, after a wait.
-NDArray CopyOf(const TBlob& part) {
-  NDArray copy(part.shape_, Device::Cpu(), part.type_flag_);
+/// Returns a dense copy of one part on the array's device, after a wait.
+NDArray CopyOf(const NDArray& array, const TBlob& part) {
+  NDArray copy(part.shape_, array.device(), part.type_flag_);
   copy.SyncCopyFromCPU(part.dptr_, part.Size());
   return copy;
 }
 
-NDArray CopyOf(std::span<int64_t> numbers) {
-  return CopyOf(TBlob(numbers.data(), TShape{static_cast<index_t>(numbers.size())}, DType::kInt64,
-                      Device::Cpu()));
+NDArray CopyOf(const NDArray& array, std::span<int64_t> numbers) {
+  return CopyOf(array, TBlob(numbers.data(), TShape{static_cast<index_t>(numbers.size())},
+                             DType::kInt64, Device::Cpu()));
 }
 
 }  // namespace
@@ -144,13 +144,13 @@ index_t Count(const NDArray& array) {
 NDArray Values(const NDArray& array) {
   SparseStore& store = RequireSparse("Values", array);
   array.WaitToRead();
-  return CopyOf(store.UncheckedBlob().values);
+  return CopyOf(array, store.UncheckedBlob().values);
 }
 
 NDArray Indices(const NDArray& array) {
   SparseStore& store = RequireSparse("Indices", array);
   array.WaitToRead();
-  return CopyOf(store.UncheckedBlob().indices);
+  return CopyOf(array, store.UncheckedBlob().indices);
 }
 
 NDArray IndPtr(const NDArray& array) {
@@ -160,7 +160,7 @@ NDArray IndPtr(const NDArray& array) {
                           store.type(), ", expected csr");
   }
   array.WaitToRead();
-  return CopyOf(store.UncheckedBlob().indptr);
+  return CopyOf(array, store.UncheckedBlob().indptr);
 }
 
 void CheckFormat(const NDArray& array, bool full) {

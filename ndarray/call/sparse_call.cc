@@ -30,8 +30,8 @@ using base_internal::At;
 /// The blobs of arrays in an operation, with new parts for sparse arrays that may be written.
 class Blobs {
  public:
-  /// Adds an array. `is_written` tells whether the operation may write it.
-  void Add(const NDArray& array, bool is_written) {
+  /// Adds an array. The flags tell whether the operation may read it and whether it may write it.
+  void Add(const NDArray& array, bool is_read, bool is_written) {
     if (array.is_none()) {
       blobs_.emplace_back();
       return;
@@ -42,7 +42,7 @@ class Blobs {
       blobs_.push_back({.shape = dense.shape_, .values = dense});
       return;
     }
-    blobs_.push_back(store->Blob());
+    blobs_.push_back(is_read ? store->Blob() : store->UncheckedBlob());
     if (!is_written) return;
     new_parts_.push_back(std::make_unique<NewSparseParts>(store));
     blobs_.back().allocator = new_parts_.back().get();
@@ -74,9 +74,11 @@ void Run(const BlobCall& call) {
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       const bool changes =
           std::binary_search(call.mutated.begin(), call.mutated.end(), static_cast<int>(i));
-      inputs.Add(call.inputs[i], changes);
+      inputs.Add(call.inputs[i], /*is_read=*/true, changes);
     }
-    for (const NDArray& output : call.outputs) outputs.Add(output, /*is_written=*/true);
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      outputs.Add(call.outputs[i], /*is_read=*/call.req[i] != kWriteTo, /*is_written=*/true);
+    }
     call.run(inputs.blobs(), outputs.blobs());
     inputs.Commit();
     outputs.Commit();

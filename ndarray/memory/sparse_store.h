@@ -62,6 +62,10 @@ class SparseStore {
   /// Returns the parts without a look at what they hold.
   SparseBlob UncheckedBlob();
 
+  /// States that the parts are to be checked before an operator reads them. For an operation that
+  /// writes them.
+  void SetUnchecked() { Memory()->set_checked(false); }
+
   /// Replaces the parts. For an operation that has declared a write of the array's variable, or
   /// where none pends.
   void Replace(std::shared_ptr<PartsMemory> memory);

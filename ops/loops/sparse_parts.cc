@@ -224,12 +224,7 @@ void CopySame(const SparseBlob& from, SparseBlob* to) {
   to->Allocate(count);
   std::copy(from.indices.begin(), from.indices.end(), to->indices.begin());
   std::copy(from.indptr.begin(), from.indptr.end(), to->indptr.begin());
-  const index_t width = from.storage == StorageType::kRowSparse ? from.width() : 1;
-  const Elements source(from.values), target(to->values);
-  ParallelFor(count * width, StepsPerTask(1), [&](index_t begin, index_t end) {
-    CopyElements(source.At(begin), source.dtype, end - begin, /*add=*/false, target.At(begin),
-                 target.dtype);
-  });
+  CopyConverted(from.values, to->values);
 }
 
 /// A stored row or element of a sum: its numbers in both terms, or -1 where a term has none.
@@ -376,6 +371,14 @@ void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to) {
     ToSparse(from, &term);
     AddSame(term, to);
   }
+}
+
+void CopyConverted(const TBlob& from, const TBlob& to) {
+  const Elements source(from), target(to);
+  ParallelFor(to.Size(), StepsPerTask(1), [&](index_t begin, index_t end) {
+    CopyElements(source.At(begin), source.dtype, end - begin, /*add=*/false, target.At(begin),
+                 target.dtype);
+  });
 }
 
 void ClearParts(SparseBlob* to) {

@@ -25,6 +25,9 @@ bool CanCopyParts(StorageType from, StorageType to);
 /// nothing for kNullOp.
 void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to);
 
+/// Copies a dense array of the same size, converted to the type of `to`.
+void CopyConverted(const TBlob& from, const TBlob& to);
+
 /// Makes a sparse array all 0: nothing is stored.
 void ClearParts(SparseBlob* to);
 

@@ -2,6 +2,7 @@
 #include "tessera/ndarray/autograd.h"
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -9,6 +10,7 @@
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera::mxnet {
 namespace {
@@ -48,7 +50,11 @@ void Backward(uint32_t num_outputs, NDArrayHandle* outputs, NDArrayHandle* head_
                      {.create_graph = create_graph, .retain_graph = retain_graph});
   *gradients = KeepHandles(result);
   if (storage_types != nullptr) {
-    *storage_types = Results::OfThread().Keep(std::vector<int>(result.size(), 0));
+    std::vector<int> types;
+    for (const NDArray& gradient : result) {
+      types.push_back(static_cast<int>(StorageTypeOf(gradient)));
+    }
+    *storage_types = Results::OfThread().Keep(std::move(types));
   }
 }
 

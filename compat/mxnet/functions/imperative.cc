@@ -25,6 +25,7 @@
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/overlaps.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::mxnet {
@@ -211,12 +212,21 @@ void ComputeInto(Call call, std::span<const NDArrayHandle> handles) {
   }
 }
 
-/// Returns the storage types of `count` arrays, all dense, in memory that lives as long as the
-/// process or until the thread's next call.
-const int* DenseTypes(size_t count) {
+/// Returns the storage types of the arrays array_at(0), array_at(1), …, in memory that lives as
+/// long as the process or until the thread's next call.
+template <typename ArrayAt>
+const int* StorageTypesOf(size_t count, const ArrayAt& array_at) {
   static constexpr int kDense[64] = {};
-  if (count <= std::size(kDense)) return kDense;
-  return Results::OfThread().Keep(std::vector<int>(count, 0));
+  size_t num_dense = 0;
+  while (num_dense < count && StorageTypeOf(array_at(num_dense)) == StorageType::kDefault) {
+    ++num_dense;
+  }
+  if (num_dense == count && count <= std::size(kDense)) return kDense;
+  std::vector<int> types;
+  for (size_t i = 0; i < count; ++i) {
+    types.push_back(static_cast<int>(StorageTypeOf(array_at(i))));
+  }
+  return Results::OfThread().Keep(std::move(types));
 }
 
 /// Throws for an input without elements if the operator needs some.
@@ -254,10 +264,17 @@ void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, 
     const std::vector<NDArray> made = ComputeNew(call);
     *num_outputs = static_cast<int>(made.size());
     *outputs = KeepHandles(made);
-  } else {
-    ComputeInto(std::move(call), std::span(*outputs, static_cast<size_t>(*num_outputs)));
+    if (out_stypes != nullptr) {
+      *out_stypes =
+          StorageTypesOf(made.size(), [&](size_t i) -> const NDArray& { return made[i]; });
+    }
+    return;
   }
-  if (out_stypes != nullptr) *out_stypes = DenseTypes(static_cast<size_t>(*num_outputs));
+  const std::span<const NDArrayHandle> handles(*outputs, static_cast<size_t>(*num_outputs));
+  ComputeInto(std::move(call), handles);
+  if (out_stypes != nullptr) {
+    *out_stypes = StorageTypesOf(handles.size(), [&](size_t i) { return ArrayOf(handles[i]); });
+  }
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "tessera/compat/mxnet/core/failed_draws.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ndarray/sparse_parts.h"
 
 namespace tessera::mxnet {
 namespace {
@@ -96,10 +98,21 @@ void Reshape(NDArrayHandle handle, int rank, const Extent* extents, bool reverse
   }
 }
 
+/// Returns the part that MXNet calls by a number: -1 is the values, and the indices of a csr array
+/// are its second auxiliary array.
+ndarray_internal::SparsePart PartOf(const NDArray& array, int i) {
+  const bool is_csr = StorageTypeOf(array) == StorageType::kCsr;
+  if (i == -1) return ndarray_internal::SparsePart::kValues;
+  if (i == (is_csr ? 1 : 0)) return ndarray_internal::SparsePart::kIndices;
+  if (i == 0) return ndarray_internal::SparsePart::kIndPtr;
+  throw InvalidArgument("MXNDArraySyncCopyFromNDArray: part ", i, " of a ", StorageTypeOf(array),
+                        " array, expected -1 to ", is_csr ? 1 : 0);
+}
+
 /// Copies an array's elements after a wait for its writes. As in MXNet, the copy is no operation:
 /// once a wait has reported an error, the array may be read, and its elements are undefined.
 void CopyToClient(const NDArray& array, void* data, index_t size) {
-  if (array.is_none() || array.device().dev_mask() != cpu::kDevMask ||
+  if (StorageTypeOf(array) != StorageType::kDefault || array.device().dev_mask() != cpu::kDevMask ||
       array.shape().Size() != size) {
     array.SyncCopyToCPU(data, size);
     return;
@@ -131,7 +144,9 @@ int WaitingCall(const Body& body,
 
 using tessera::InvalidArgument;
 using tessera::NDArray;
-using tessera::Unimplemented;
+using tessera::StorageType;
+using tessera::StorageTypeOf;
+using tessera::ndarray_internal::WritePart;
 using namespace tessera::mxnet;  // NOLINT: the bodies of this file
 
 TESSERA_MXNET_API int MXNDArrayCreateNone(NDArrayHandle* out) {
@@ -188,11 +203,16 @@ TESSERA_MXNET_API int MXNDArraySyncCopyToCPU(NDArrayHandle handle, void* data, s
 
 TESSERA_MXNET_API int MXNDArraySyncCopyFromNDArray(NDArrayHandle dst, NDArrayHandle src, int i) {
   return WaitingCall([&] {
-    if (i != -1) {
-      throw Unimplemented("MXNDArraySyncCopyFromNDArray: part ", i,
-                          " of a sparse array; sparse arrays are not implemented");
-    }
     const NDArray target = ArrayOf(dst);
+    if (StorageTypeOf(target) == StorageType::kRowSparse ||
+        StorageTypeOf(target) == StorageType::kCsr) {
+      WritePart(target, PartOf(target, i), ArrayOf(src));
+      return;
+    }
+    if (i != -1) {
+      throw InvalidArgument("MXNDArraySyncCopyFromNDArray: part ", i, " of the array of shape ",
+                            target.shape(), ", which is dense and has no parts");
+    }
     CopyFromTo(ArrayOf(src), target);
     target.WaitToRead();
   });
@@ -241,8 +261,7 @@ TESSERA_MXNET_API int MXNDArrayReshape64(NDArrayHandle handle, int ndim, int64_t
 TESSERA_MXNET_API int MXNDArrayGetStorageType(NDArrayHandle handle, int* out_storage_type) {
   return ApiCall([&] {
     NotNull(out_storage_type, "out_storage_type");
-    // -1 is unknown, 0 is dense.
-    *out_storage_type = ArrayOf(handle).is_none() ? -1 : 0;
+    *out_storage_type = static_cast<int>(StorageTypeOf(ArrayOf(handle)));
   });
 }
 

@@ -35,7 +35,11 @@ int MXNDArrayCreateFromSharedMemEx(int shared_pid, int shared_id, const int* sha
 int MXNDArrayCreateSparseEx(int storage_type, const uint32_t* shape, uint32_t ndim, int dev_type,
                             int dev_id, int delay_alloc, int dtype, uint32_t num_aux, int* aux_type,
                             uint32_t* aux_ndims, const uint32_t* aux_shape, NDArrayHandle* out);
+int MXNDArrayGetStorageType(NDArrayHandle handle, int* out_storage_type);
+int MXNDArrayGetAuxType(NDArrayHandle handle, uint32_t i, int* out_type);
+int MXNDArrayGetAuxNDArray(NDArrayHandle handle, uint32_t i, NDArrayHandle* out);
 int MXNDArrayGetDataNDArray(NDArrayHandle handle, NDArrayHandle* out);
+int MXNDArraySyncCopyFromNDArray(NDArrayHandle dst, NDArrayHandle src, int i);
 int MXNDArraySyncCheckFormat(NDArrayHandle handle, bool full_check);
 int MXAutogradSetIsRecording(int is_recording, int* prev);
 int MXAutogradMarkVariables(uint32_t num_var, NDArrayHandle* var_handles, uint32_t* reqs_array,

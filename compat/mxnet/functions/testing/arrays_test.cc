@@ -184,16 +184,115 @@ TEST(FilesTest, ShapesMeanWhatTheyMeantWhenTheArrayWasSaved) {
   EXPECT_THAT(error(with_numpy), HasSubstr("shapes on"));
 }
 
-TEST(SparseTest, ErrorsSayThatThereAreNoSparseArrays) {
-  const NDArrayHandle dense = ArrayOfValues({2}, {1, 2});
+/// Returns a new sparse array of float32 with room for `count` rows or elements.
+NDArrayHandle NewSparse(int storage_type, std::vector<uint32_t> shape, uint32_t count) {
+  std::vector<int> types(static_cast<size_t>(storage_type), 6);
+  std::vector<uint32_t> ranks(types.size(), 1), extents = {shape[0] + 1, count};
+  if (storage_type == 1) extents = {count};
+  NDArrayHandle array = nullptr;
+  EXPECT_EQ(
+      ErrorOf(MXNDArrayCreateSparseEx(
+          storage_type, shape.data(), static_cast<uint32_t>(shape.size()), kCpu, 0, 0, 0,
+          static_cast<uint32_t>(types.size()), types.data(), ranks.data(), extents.data(), &array)),
+      "");
+  return array;
+}
+
+int StorageTypeOf(NDArrayHandle handle) {
+  int type = -2;
+  EXPECT_EQ(MXNDArrayGetStorageType(handle, &type), 0);
+  return type;
+}
+
+/// Returns the elements of any array.
+std::vector<float> AllValuesOf(NDArrayHandle handle) {
+  return ValuesOf(Invoked("cast_storage", {handle}, {{"stype", "default"}}));
+}
+
+TEST(SparseTest, ArraysAreMadeOfTheirParts) {
+  const NDArrayHandle rows = NewSparse(1, {3, 2}, 2);
+  EXPECT_EQ(StorageTypeOf(rows), 1);
+  EXPECT_THAT(ShapeOf(rows), ElementsAre(3, 2));
+  EXPECT_EQ(MXNDArraySyncCopyFromNDArray(rows, ArrayOfValues({2, 2}, {1, 2, 3, 4}), -1), 0);
+  EXPECT_EQ(MXNDArraySyncCopyFromNDArray(rows, ArrayOfValues({2}, {0, 2}), 0), 0);
+  EXPECT_EQ(ErrorOf(MXNDArraySyncCheckFormat(rows, true)), "");
+  EXPECT_THAT(AllValuesOf(rows), ElementsAre(1, 2, 0, 0, 3, 4));
+  NDArrayHandle part = nullptr;
+  ASSERT_EQ(MXNDArrayGetDataNDArray(rows, &part), 0);
+  EXPECT_THAT(ValuesOf(part), ElementsAre(1, 2, 3, 4));
+  int type = -1;
+  EXPECT_EQ(MXNDArrayGetAuxType(rows, 0, &type), 0);
+  EXPECT_EQ(type, 6);
+
+  const NDArrayHandle csr = NewSparse(2, {2, 3}, 2);
+  EXPECT_EQ(MXNDArraySyncCopyFromNDArray(csr, ArrayOfValues({2}, {5, 6}), -1), 0);
+  EXPECT_EQ(MXNDArraySyncCopyFromNDArray(csr, ArrayOfValues({3}, {0, 1, 2}), 0), 0);
+  EXPECT_EQ(MXNDArraySyncCopyFromNDArray(csr, ArrayOfValues({2}, {2, 0}), 1), 0);
+  EXPECT_THAT(AllValuesOf(csr), ElementsAre(0, 0, 5, 6, 0, 0));
+  ASSERT_EQ(MXNDArrayGetAuxNDArray(csr, 0, &part), 0);
+  EXPECT_THAT(ValuesOf(Invoked("Cast", {part}, {{"dtype", "float32"}})), ElementsAre(0, 1, 2));
+  ASSERT_EQ(MXNDArrayGetAuxNDArray(csr, 1, &part), 0);
+  EXPECT_THAT(ValuesOf(Invoked("Cast", {part}, {{"dtype", "float32"}})), ElementsAre(2, 0));
+}
+
+TEST(SparseTest, PartsAreCheckedBeforeTheyAreUsed) {
+  const NDArrayHandle rows = NewSparse(1, {3, 1}, 2);
+  MXNDArraySyncCopyFromNDArray(rows, ArrayOfValues({2}, {0, 9}), 0);
+  EXPECT_THAT(ErrorOf(MXNDArraySyncCheckFormat(rows, true)), HasSubstr("indices[1] is 9"));
+  EXPECT_EQ(ErrorOf(MXNDArraySyncCheckFormat(rows, false)), "");
+  const NDArrayHandle dense = Invoked("cast_storage", {rows}, {{"stype", "default"}});
+  EXPECT_THAT(ErrorOf(MXNDArrayWaitToRead(dense)), HasSubstr("indices[1] is 9"));
+  EXPECT_THAT(ErrorOf(MXNDArraySyncCopyFromNDArray(rows, ArrayOfValues({3}, {0, 1, 2}), 0)),
+              HasSubstr("3 numbers are given for a part of 2"));
+  MXNDArraySyncCopyFromNDArray(rows, ArrayOfValues({2}, {0, 2}), 0);
+  EXPECT_EQ(ErrorOf(MXNDArraySyncCheckFormat(rows, true)), "");
+}
+
+TEST(SparseTest, WrongCallsSaySo) {
+  const NDArrayHandle dense = ArrayOfValues({2}, {1, 2}), rows = NewSparse(1, {3, 1}, 0);
   NDArrayHandle result = nullptr;
   EXPECT_THAT(ErrorOf(MXNDArrayCreateSparseEx(2, nullptr, 0, kCpu, 0, 0, 0, 0, nullptr, nullptr,
                                               nullptr, &result)),
-              HasSubstr("csr): sparse arrays do not exist"));
+              HasSubstr("2 (csr) with 2"));
+  int type = 4;
+  uint32_t shape[] = {3, 1}, one = 1;
+  EXPECT_THAT(
+      ErrorOf(MXNDArrayCreateSparseEx(1, shape, 2, kCpu, 0, 0, 0, 1, &type, &one, &one, &result)),
+      HasSubstr("element type 4, expected 6"));
   EXPECT_THAT(ErrorOf(MXNDArrayGetDataNDArray(dense, &result)), HasSubstr("dense"));
+  EXPECT_THAT(ErrorOf(MXNDArrayGetAuxNDArray(dense, 0, &result)), HasSubstr("default"));
+  EXPECT_THAT(ErrorOf(MXNDArrayGetAuxType(rows, 1, &type)), HasSubstr("number 1"));
+  EXPECT_THAT(ErrorOf(MXNDArraySyncCopyFromNDArray(rows, dense, 1)), HasSubstr("part 1"));
+  EXPECT_THAT(ErrorOf(MXNDArraySyncCopyFromNDArray(dense, dense, 0)), HasSubstr("no parts"));
   EXPECT_EQ(ErrorOf(MXNDArraySyncCheckFormat(dense, true)), "");
-  EXPECT_THAT(Invoke("cast_storage", {dense}, {{"stype", "row_sparse"}}, &result),
-              HasSubstr("sparse arrays do not exist"));
+}
+
+TEST(SparseTest, OutputsHaveTheirStorageTypes) {
+  const NDArrayHandle dense = ArrayOfValues({2, 2}, {0, 0, 3, 0});
+  const NDArrayHandle rows = Invoked("cast_storage", {dense}, {{"stype", "row_sparse"}});
+  EXPECT_EQ(StorageTypeOf(rows), 1);
+  EXPECT_EQ(StorageTypeOf(Invoked("cast_storage", {dense}, {{"stype", "csr"}})), 2);
+  void* op = nullptr;
+  ASSERT_EQ(NNGetOpHandle("square", &op), 0);
+  NDArrayHandle inputs[] = {rows}, *outputs = nullptr;
+  int num_outputs = 0;
+  const int* types = nullptr;
+  ASSERT_EQ(
+      MXImperativeInvokeEx(op, 1, inputs, &num_outputs, &outputs, 0, nullptr, nullptr, &types), 0);
+  EXPECT_EQ(types[0], 1);
+  EXPECT_THAT(AllValuesOf(outputs[0]), ElementsAre(0, 0, 9, 0));
+  ASSERT_EQ(
+      MXImperativeInvokeEx(op, 1, inputs, &num_outputs, &outputs, 0, nullptr, nullptr, &types), 0);
+  EXPECT_EQ(types[0], 1);
+  // Raw bytes keep the storage type.
+  size_t size = 0;
+  const char* bytes = nullptr;
+  ASSERT_EQ(MXNDArraySaveRawBytes(rows, &size, &bytes), 0);
+  const std::string raw(bytes, size);
+  NDArrayHandle read = nullptr;
+  ASSERT_EQ(MXNDArrayLoadFromRawBytes(raw.data(), raw.size(), &read), 0);
+  EXPECT_EQ(StorageTypeOf(read), 1);
+  EXPECT_THAT(AllValuesOf(read), ElementsAre(0, 0, 3, 0));
 }
 
 /// Counts the calls of a deleter, which a client's structure refers to.
