@@ -1,5 +1,6 @@
 #include "tessera/kvstore/gradient_compression.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -7,6 +8,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/kvstore/stored_values.h"
 #include "tessera/ndarray/host_function.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera::kvstore_internal {
 namespace {
@@ -19,6 +21,8 @@ void Compress(const float* value, index_t size, float threshold, float* rest, fl
     rest[i] = sum - sent[i];
   }
 }
+
+bool IsDense(const NDArray& array) { return StorageTypeOf(array) == StorageType::kDefault; }
 
 }  // namespace
 
@@ -36,7 +40,9 @@ std::vector<NDArray> GradientCompression::Sent(const KVKey& key, std::span<const
   float threshold = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!threshold_) return {values.begin(), values.end()};
+    if (!threshold_ || !std::all_of(values.begin(), values.end(), IsDense)) {
+      return {values.begin(), values.end()};
+    }
     threshold = *threshold_;
     if (values[0].dtype() != DType::kFloat32) {
       throw InvalidArgument("KVStore::Push: key ", Excerpt(ToString(key)), ": found values of ",

@@ -19,7 +19,8 @@ class GradientCompression {
   /// Throws Error(kInvalidArgument) unless the threshold is a number above 0.
   void Start(float threshold);
 
-  /// Returns what the values of a push send: the values themselves while compression is off.
+  /// Returns what the values of a push send: the values themselves while compression is off, and if
+  /// one of them is sparse.
   /// Requires: values of one shape and type. Throws Error(kInvalidArgument) if it is on and they
   /// have another type than float32.
   std::vector<NDArray> Sent(const KVKey& key, std::span<const NDArray> values);

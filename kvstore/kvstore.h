@@ -76,11 +76,13 @@ class KVStore {
   virtual void Init(const KVKey& key, const NDArray& value) = 0;
 
   /// Sums the values, always in the order given, then updates the stored value. Values are added in
-  /// their type, except half and bfloat16, which are added in float and rounded once. The updater
-  /// computes the new value; without one, the sum replaces the old value. Throws Error and changes
-  /// nothing: kNotFound if Init has not been called for the key, kInvalidArgument if there are no
-  /// values or if a shape or type differs from the stored value's. `priority` is that of the
-  /// copies, as in PushOptions; sums and an updater's operations have their own.
+  /// their type, except half and bfloat16, which are added in float and rounded once. A sum of
+  /// row_sparse values stores the rows of all of them; of many workers, those that are not all 0,
+  /// and the workers send whole values. The updater computes the new value; without
+  /// one, the sum replaces the old value. Throws Error and changes nothing: kNotFound if Init has
+  /// not been called for the key, kInvalidArgument if there are no values or if a shape or type
+  /// differs from the stored value's. `priority` is that of the copies, as in PushOptions; sums
+  /// and an updater's operations have their own.
   virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
   void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {
     Push(key, std::span(values.begin(), values.size()), priority);
@@ -98,6 +100,11 @@ class KVStore {
     Pull(key, std::span(&out, 1), priority);
   }
 
+  /// Writes the rows of the stored value that `rows` lists, in any order and repeated, to the
+  /// row_sparse array `out`. Rows that a row_sparse value does not store are left out. Throws as
+  /// Push does, and Error(kInvalidArgument) if `out` is not row_sparse.
+  virtual void PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) = 0;
+
   /// Sets the updater of later pushes. An empty function removes the updater.
   virtual void set_updater(Updater updater) = 0;
 
@@ -110,8 +117,8 @@ class KVStore {
   ///
   /// The values' sum is the sum of what they send. Each position in Push's list has a rest of its
   /// own, in host memory; in a store of many workers, each worker has one, of the sum of its own
-  /// values. A push of another type than float32 is then Error(kInvalidArgument), as
-  /// is a threshold here that is not a number above 0.
+  /// values. Sparse values are sent whole. A push of another type than float32 is then
+  /// Error(kInvalidArgument), as is a threshold here that is not a number above 0.
   virtual void CompressGradients(float threshold) = 0;
 
   /// Return this worker's number and the number of workers.

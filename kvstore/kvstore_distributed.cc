@@ -20,6 +20,7 @@
 #include "tessera/kvstore/gradient_compression.h"
 #include "tessera/kvstore/round_coordinator.h"
 #include "tessera/kvstore/stored_values.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera::kvstore_internal {
 namespace {
@@ -72,8 +73,15 @@ std::string NameOf(const KVKey& key) {
 std::string DescribeInit(const std::string& name, const NDArray& value) {
   std::ostringstream text;
   text.imbue(std::locale::classic());
-  text << "Init of key " << name << ", " << value.shape() << " of " << value.dtype();
+  text << "Init of key " << name << ", ";
+  if (StorageTypeOf(value) != StorageType::kDefault) text << StorageTypeOf(value) << " ";
+  text << value.shape() << " of " << value.dtype();
   return std::move(text).str();
+}
+
+/// Returns the array itself if it has the storage type, else a copy that has it.
+NDArray InStorage(const NDArray& array, StorageType type) {
+  return StorageTypeOf(array) == type ? array : sparse::Cast(array.Detach(), type);
 }
 
 class DistributedStore final : public KVStore {
@@ -123,7 +131,7 @@ class DistributedStore final : public KVStore {
       const std::lock_guard lock(orders_mutex_);
       orders_.push_back(order);
     }
-    values_.Add(key, stored);
+    values_.Add(key, InStorage(stored, StorageTypeOf(value)));
   }
 
   void Push(const KVKey& key, std::span<const NDArray> values, int priority) override {
@@ -133,20 +141,26 @@ class DistributedStore final : public KVStore {
     const NDArray received(entry.stored.shape(), Device::Cpu(), entry.stored.dtype(),
                            /*delay_alloc=*/true, "KVStore");
     const NDArray sum = SumOnHost(values, priority);
-    const NDArray sent = compression_.Sent(key, std::span(&sum, 1))[0];
+    // Ranks store different rows, so what is summed over them is dense.
+    const NDArray sent =
+        InStorage(compression_.Sent(key, std::span(&sum, 1))[0], StorageType::kDefault);
     const auto push = std::make_shared<AnnouncedPush>(coordinator_, entry.index, sent, received);
     // Pushes of one key are summed one after the other, in the same order on every rank.
     Engine::Get()->PushAsync(
         [push](RunContext, OnComplete on_complete) { push->Submit(on_complete); }, Device::Cpu(),
         {push->pushed().var()}, {received.var(), OrderOf(entry.index)},
         {.priority = priority, .name = "KVStore::Push"});
-    StoredValues::Update(key, entry, received, priority);
+    StoredValues::Update(key, entry, InStorage(received, StorageTypeOf(sum)), priority);
   }
 
   void Pull(const KVKey& key, std::span<const NDArray> out, int priority) override {
     const NDArray stored = values_.Find("Pull", key).stored;
     StoredValues::Check("Pull", key, stored, out);
     for (const NDArray& array : out) CopyFromTo(stored, array, priority);
+  }
+
+  void PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) override {
+    values_.PullRows(key, out, rows);
   }
 
   void set_updater(Updater updater) override { values_.set_updater(std::move(updater)); }

@@ -22,6 +22,8 @@
 #include "tessera/engine/engine.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/kvstore/testing/simulated_communicator.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
@@ -171,6 +173,34 @@ TEST(DistributedStoreTest, EveryWorkerCompressesTheSumOfItsOwnValues) {
     // Of the second element, rank 0 has not sent 0.5 yet and rank 1 has not sent -0.5.
     store.Push("w", {Vector({0, 0.75f, 0}), Vector({0, 0, 0})});
     EXPECT_THAT(Pulled(store, "w", NDArray({3})).ToVector(), ElementsAre(0, 1, 2));
+  });
+}
+
+TEST(DistributedStoreTest, WorkersStoreDifferentRowsOfASparseValue) {
+  RunWell(3, [](KVStore& store) {
+    const auto row = [](int row, float value) {
+      return sparse::FromRows(NDArray::FromVector(std::vector<float>{value}, {1, 1}),
+                              Vector({static_cast<float>(row)}), {5, 1});
+    };
+    store.Init("w", row(store.rank(), 7));
+    const NDArray out = sparse::Zeros(StorageType::kRowSparse, {5, 1});
+    store.Pull("w", out);
+    EXPECT_THAT(out.ToVector(), ElementsAre(7, 0, 0, 0, 0));
+    StorageType storage = StorageType::kUndefined;
+    index_t count = 0;
+    store.set_updater([&](const KVKey&, const NDArray& received, const NDArray& stored) {
+      storage = StorageTypeOf(received);
+      count = sparse::Count(received);
+      CopyFromTo(received, stored);
+    });
+    store.CompressGradients(0.5f);  // of which sparse values take no notice
+    store.Push("w", {row(store.rank(), 1), row(4, 2)});
+    EXPECT_EQ(storage, StorageType::kRowSparse);
+    EXPECT_EQ(count, 4);
+    store.Pull("w", out);
+    EXPECT_THAT(out.ToVector(), ElementsAre(1, 1, 1, 0, 6));
+    store.PullRows("w", out, Vector({4, 1, 3}));
+    EXPECT_THAT(out.ToVector(), ElementsAre(0, 1, 0, 0, 6));
   });
 }
 

@@ -26,6 +26,10 @@ class LocalStore final : public KVStore {
     for (const NDArray& array : out) CopyFromTo(stored, array, priority);
   }
 
+  void PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) override {
+    values_.PullRows(key, out, rows);
+  }
+
   void set_updater(Updater updater) override { values_.set_updater(std::move(updater)); }
 
   void CompressGradients(float threshold) override { compression_.Start(threshold); }

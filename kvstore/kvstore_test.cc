@@ -13,6 +13,9 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
@@ -23,8 +26,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<float> Pulled(KVStore* store, const KVKey& key, index_t size = 2) {
-  NDArray out({size});
+std::vector<float> Pulled(KVStore* store, const KVKey& key, const TShape& shape = {2}) {
+  NDArray out(shape);
   store->Pull(key, out);
   return out.ToVector();
 }
@@ -71,12 +74,12 @@ TEST_F(KVStoreTest, CompressedGradientsSendTheirRestsLater) {
   store_->Init("w", Vector({0, 0, 0, 0, 0}));
   const NDArray value = Vector({0.25f, 0.5f, -0.75f, 1.5f, -0.125f});
   store_->Push("w", value);
-  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0, 0.5f, -0.5f, 0.5f, 0));
+  EXPECT_THAT(Pulled(store_.get(), "w", {5}), ElementsAre(0, 0.5f, -0.5f, 0.5f, 0));
   store_->Push("w", value);
-  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0.5f, 0.5f, -0.5f, 0.5f, 0));
+  EXPECT_THAT(Pulled(store_.get(), "w", {5}), ElementsAre(0.5f, 0.5f, -0.5f, 0.5f, 0));
   // The second value has a rest of its own, and the first goes on with 0, 0, -0.5, 2, -0.25.
   store_->Push("w", {Vector({0, 0, 0, 0, -0.25f}), Vector({0.5f, -0.375f, 0, 0, -2})});
-  EXPECT_THAT(Pulled(store_.get(), "w", 5), ElementsAre(0.5f, 0, -0.5f, 0.5f, -1));
+  EXPECT_THAT(Pulled(store_.get(), "w", {5}), ElementsAre(0.5f, 0, -0.5f, 0.5f, -1));
   // Each key has rests of its own.
   store_->Init("v", Vector({0, 0}));
   store_->Push("v", Vector({0.25f, 0.75f}));
@@ -101,7 +104,7 @@ TEST_F(KVStoreTest, SumsInTheOrderOfTheValues) {
   store_->Init("w", Vector({0}));
   // From the left the small ones are lost; in any other order they would not be.
   store_->Push("w", {Vector({1e8f}), Vector({3.0f}), Vector({3.0f}), Vector({-1e8f})});
-  EXPECT_THAT(Pulled(store_.get(), "w", 1), ElementsAre(((1e8f + 3.0f) + 3.0f) - 1e8f));
+  EXPECT_THAT(Pulled(store_.get(), "w", {1}), ElementsAre(((1e8f + 3.0f) + 3.0f) - 1e8f));
 }
 
 // Halves from 2048 to 4096 have a unit of 2: added one by one the ones would be lost.
@@ -247,6 +250,45 @@ TEST_F(KVStoreTest, ShapesAndTypesThatDoNotFitAreRefused) {
               HasSubstr("no array given"));
   EXPECT_THAT(ErrorOf([this] { store_->Push("w", NDArray()); }).what(), HasSubstr("none"));
   EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(1, 2));
+}
+
+/// A row_sparse array of shape (4, 1) with one row.
+NDArray OneRow(float row, float value) {
+  return sparse::FromRows(NDArray::FromVector(std::vector<float>{value}, {1, 1}), Vector({row}),
+                          {4, 1});
+}
+
+TEST_F(KVStoreTest, SumsOfRowsStoreTheRowsOfAll) {
+  store_->Init("rows", sparse::Zeros(StorageType::kRowSparse, {4, 1}));
+  store_->Push("rows", {OneRow(3, 1), OneRow(1, 2), OneRow(3, 4)});
+  const NDArray out = sparse::Zeros(StorageType::kRowSparse, {4, 1});
+  store_->Pull("rows", out);
+  EXPECT_EQ(sparse::Count(out), 2);
+  EXPECT_THAT(out.ToVector(), ElementsAre(0, 2, 0, 5));
+  EXPECT_THAT(Pulled(store_.get(), "rows", {4, 1}), ElementsAre(0, 2, 0, 5));
+  bool is_sparse = false;
+  store_->set_updater([&](const KVKey&, const NDArray& received, const NDArray&) {
+    is_sparse = StorageTypeOf(received) == StorageType::kRowSparse;
+  });
+  store_->Push("rows", {OneRow(3, 1), OneRow(1, 2)});
+  EXPECT_TRUE(is_sparse);
+}
+
+TEST_F(KVStoreTest, PullRowsGivesTheRowsThatAreListed) {
+  store_->Init("dense", NDArray::FromVector(std::vector<float>{1, 2, 3, 4}, {4, 1}));
+  store_->Init("rows", OneRow(2, 7));
+  const NDArray out = sparse::Zeros(StorageType::kRowSparse, {4, 1});
+  store_->PullRows("dense", out, Vector({3, 1, 3}));
+  EXPECT_EQ(sparse::Count(out), 2);
+  EXPECT_THAT(out.ToVector(), ElementsAre(0, 2, 0, 4));
+  store_->PullRows("rows", out, Vector({2, 0}));
+  EXPECT_THAT(out.ToVector(), ElementsAre(0, 0, 7, 0));
+  EXPECT_THAT(ErrorOf([&] { store_->PullRows("none", out, Vector({0})); }).what(),
+              HasSubstr("unknown key"));
+  EXPECT_THAT(ErrorOf([&] {
+                store_->PullRows("rows", NDArray({4, 1}), Vector({0}));
+              }).what(),
+              HasSubstr("expected row_sparse"));
 }
 
 }  // namespace

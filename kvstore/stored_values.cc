@@ -4,6 +4,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera::kvstore_internal {
 namespace {
@@ -68,6 +70,17 @@ void StoredValues::Check(const char* operation, const KVKey& key, const NDArray&
   }
 }
 
+void StoredValues::PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) const {
+  const NDArray stored = Find("PullRows", key).stored;
+  Check("PullRows", key, stored, {&out, 1});
+  if (StorageTypeOf(out) != StorageType::kRowSparse) {
+    throw InvalidArgument("KVStore::PullRows: key ", Excerpt(ToString(key)), ": the array is ",
+                          StorageTypeOf(out), ", expected row_sparse");
+  }
+  const NDArray inputs[] = {stored, rows};
+  Invoke("_sparse_retain", inputs, {&out, 1});
+}
+
 void StoredValues::set_updater(KVStore::Updater updater) {
   auto shared = std::make_shared<const KVStore::Updater>(std::move(updater));
   const std::lock_guard lock(mutex_);
@@ -91,6 +104,10 @@ NDArray SumOnHost(std::span<const NDArray> values, int priority) {
   if (values.size() == 1) return OnHost(values[0]);
   const DType dtype = values[0].dtype(), sum_type = SumTypeOf(dtype);
   const auto new_array = [&](DType type) {
+    const StorageType storage = StorageTypeOf(values[0]);
+    if (storage != StorageType::kDefault) {
+      return sparse::Zeros(storage, values[0].shape(), Device::Cpu(), type);
+    }
     return NDArray(values[0].shape(), Device::Cpu(), type, /*delay_alloc=*/true, "KVStore");
   };
   NDArray sum = new_array(sum_type);

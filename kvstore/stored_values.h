@@ -32,6 +32,9 @@ class StoredValues {
   static void Check(const char* operation, const KVKey& key, const NDArray& stored,
                     std::span<const NDArray> arrays);
 
+  /// See KVStore::PullRows.
+  void PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) const;
+
   /// Sets the updater of the entries that are found from here on.
   void set_updater(KVStore::Updater updater);
 
@@ -59,8 +62,9 @@ class StoredValues {
 NDArray OnHost(const NDArray& array);
 
 /// Returns the sum of the values in host memory, added in their order; half and bfloat16 are added
-/// in float and rounded once. The sum of one value may be the value itself, any other is an array
-/// of its own. Requires: at least one value, all of one shape and type.
+/// in float and rounded once. It has the storage type of the first value. The sum of one value may
+/// be the value itself, any other is an array of its own. Requires: at least one value, all of one
+/// shape and type.
 NDArray SumOnHost(std::span<const NDArray> values, int priority);
 
 }  // namespace tessera::kvstore_internal

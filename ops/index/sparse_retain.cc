@@ -103,8 +103,10 @@ class SparseRetainOperator final : public Operator {
 class SparseRetainForm final : public SparseForm {
  public:
   std::optional<StorageTypes> Infer(const OperatorProperty&, std::span<const StorageType> in,
-                                    std::span<const StorageType>) const override {
-    if (!Fits(in[0], in[1])) return std::nullopt;
+                                    std::span<const StorageType> out) const override {
+    const bool makes_sparse = in[0] == StorageType::kDefault && in[1] == StorageType::kDefault &&
+                              out[0] == StorageType::kRowSparse;
+    if (!makes_sparse && !Fits(in[0], in[1])) return std::nullopt;
     return StorageTypes{StorageType::kRowSparse};
   }
   void Forward(const OperatorProperty&, std::span<SparseBlob> in, std::span<const OpReqType> req,

@@ -12,6 +12,7 @@
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
@@ -105,12 +106,32 @@ void Push(KVStoreHandle handle, const std::vector<KVKey>& keys, NDArrayHandle* v
   }
 }
 
-void Pull(KVStoreHandle handle, const std::vector<KVKey>& keys, NDArrayHandle* values,
-          int priority) {
+/// With `ignores_sparse`, arrays that are sparse are left as they are.
+void Pull(KVStoreHandle handle, const std::vector<KVKey>& keys, NDArrayHandle* values, int priority,
+          bool ignores_sparse = false) {
   std::shared_ptr<ApiKVStore> owner;
   KVStore& store = StoreOf(handle, &owner);
-  for (const KeyedArrays& group : Group(keys, values)) {
+  for (KeyedArrays& group : Group(keys, values)) {
+    if (ignores_sparse) {
+      std::erase_if(group.arrays, [](const NDArray& array) {
+        return !array.is_none() && StorageTypeOf(array) != StorageType::kDefault;
+      });
+      if (group.arrays.empty()) continue;
+    }
     store.Pull(group.key, group.arrays, priority);
+  }
+}
+
+void PullRows(KVStoreHandle handle, const std::vector<KVKey>& keys, NDArrayHandle* values,
+              NDArrayHandle* row_ids) {
+  std::shared_ptr<ApiKVStore> owner;
+  KVStore& store = StoreOf(handle, &owner);
+  const std::vector<NDArray> out = ArraysOf(values, keys.size(), "vals");
+  const std::vector<NDArray> rows = ArraysOf(row_ids, keys.size(), "row_ids");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (rows[i].is_none()) throw InvalidArgument("row_ids of key ", ToString(keys[i]), " is none");
+    // Numbers of rows have one axis.
+    store.PullRows(keys[i], out[i], rows[i].Reshape({-1}));
   }
 }
 
@@ -220,14 +241,26 @@ TESSERA_MXNET_API int MXKVStorePullEx(KVStoreHandle handle, uint32_t num, const 
 
 TESSERA_MXNET_API int MXKVStorePullWithSparse(KVStoreHandle handle, uint32_t num, const int* keys,
                                               NDArrayHandle* vals, int priority,
-                                              bool /*ignore_sparse*/) {
-  return ApiCall([&] { Pull(handle, KeysOf(keys, num), vals, priority); });
+                                              bool ignore_sparse) {
+  return ApiCall([&] { Pull(handle, KeysOf(keys, num), vals, priority, ignore_sparse); });
 }
 
 TESSERA_MXNET_API int MXKVStorePullWithSparseEx(KVStoreHandle handle, uint32_t num,
                                                 const char** keys, NDArrayHandle* vals,
-                                                int priority, bool /*ignore_sparse*/) {
-  return ApiCall([&] { Pull(handle, KeysOf(keys, num), vals, priority); });
+                                                int priority, bool ignore_sparse) {
+  return ApiCall([&] { Pull(handle, KeysOf(keys, num), vals, priority, ignore_sparse); });
+}
+
+TESSERA_MXNET_API int MXKVStorePullRowSparse(KVStoreHandle handle, uint32_t num, const int* keys,
+                                             NDArrayHandle* vals, NDArrayHandle* row_ids,
+                                             int /*priority*/) {
+  return ApiCall([&] { PullRows(handle, KeysOf(keys, num), vals, row_ids); });
+}
+
+TESSERA_MXNET_API int MXKVStorePullRowSparseEx(KVStoreHandle handle, uint32_t num,
+                                               const char** keys, NDArrayHandle* vals,
+                                               NDArrayHandle* row_ids, int /*priority*/) {
+  return ApiCall([&] { PullRows(handle, KeysOf(keys, num), vals, row_ids); });
 }
 
 TESSERA_MXNET_API int MXKVStoreBroadcast(KVStoreHandle handle, uint32_t vnum, const int* vkeys,
