@@ -7,6 +7,8 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/ndarray/float_text.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/tensor/tblob.h"
 
 namespace tessera {
@@ -164,21 +166,33 @@ std::string Describe(const NDArray& array) {
     extents += (extents.empty() ? "" : "x") + std::to_string(extent);
   }
   if (extents.empty()) extents = "scalar";
-  return "<NDArray " + extents + " " + std::string(DTypeName(array.dtype())) + " @" +
+  const StorageType storage = StorageTypeOf(array);
+  const std::string kind =
+      storage == StorageType::kDefault ? "" : " " + std::string(StorageTypeName(storage));
+  return "<NDArray " + extents + " " + std::string(DTypeName(array.dtype())) + kind + " @" +
          array.device().ToString() + ">";
+}
+
+/// Returns the elements of a dense array.
+std::string Elements(const NDArray& array) {
+  if (array.shape().Size() == 0) return "[]";
+  return VisitDType(array.dtype(), [&array](auto tag) {
+    return PrintElements<typename decltype(tag)::type>(array);
+  });
 }
 
 }  // namespace
 
 std::string ToString(const NDArray& array) {
   if (array.is_none()) return "<NDArray none>";
-  std::string elements = "[]";
-  if (array.shape().Size() > 0) {
-    elements = VisitDType(array.dtype(), [&array](auto tag) {
-      return PrintElements<typename decltype(tag)::type>(array);
-    });
+  if (StorageTypeOf(array) == StorageType::kDefault)
+    return Elements(array) + "\n" + Describe(array);
+  std::string text =
+      Elements(sparse::Values(array)) + "\nindices " + Elements(sparse::Indices(array)) + "\n";
+  if (StorageTypeOf(array) == StorageType::kCsr) {
+    text += "indptr " + Elements(sparse::IndPtr(array)) + "\n";
   }
-  return elements + "\n" + Describe(array);
+  return text + Describe(array);
 }
 
 std::ostream& operator<<(std::ostream& os, const NDArray& array) { return os << ToString(array); }

@@ -13,6 +13,8 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -362,6 +364,22 @@ TEST(PrintTest, PrintsViewsAndPendingWrites) {
   std::ostringstream text;
   text << array.Slice(1, 2);
   EXPECT_EQ(text.str(), "[[4. 5.]]\n<NDArray 1x2 float32 @cpu(0)>");
+}
+
+TEST(PrintTest, SparseArraysShowWhatTheyStore) {
+  const NDArray dense = NDArray::FromVector(std::vector<float>{0, 0, 1, 2, 0, 0, 3.5, 0}, {4, 2});
+  EXPECT_EQ(ToString(sparse::Cast(dense, StorageType::kRowSparse)),
+            "[[1.  2. ]\n"
+            " [3.5 0. ]]\n"
+            "indices [1 3]\n"
+            "<NDArray 4x2 float32 row_sparse @cpu(0)>");
+  EXPECT_EQ(ToString(sparse::Cast(dense, StorageType::kCsr)),
+            "[1.  2.  3.5]\n"
+            "indices [0 1 0]\n"
+            "indptr [0 0 2 2 3]\n"
+            "<NDArray 4x2 float32 csr @cpu(0)>");
+  EXPECT_EQ(ToString(sparse::Zeros(StorageType::kRowSparse, {4, 2})),
+            "[]\nindices []\n<NDArray 4x2 float32 row_sparse @cpu(0)>");
 }
 
 }  // namespace
