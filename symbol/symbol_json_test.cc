@@ -482,8 +482,8 @@ TEST(SymbolJsonTest, UnknownOperatorsAreLoadedAndSaved) {
       Symbol::FromJson(R"json({"nodes": [{"op": "null", "name": "a", "inputs": []},
       {"op": "null", "name": "b", "inputs": []},
       {"op": "null", "name": "label", "inputs": []},
-      {"op": "_sparse_retain", "name": "rows", "inputs": [[0, 0, 0], [1, 0, 0]],
-       "attrs": {"limit": "3", "indices_lr_mult": "2", "__mine__": "m"}},
+      {"op": "_contrib_edge_id", "name": "rows", "inputs": [[0, 0, 0], [1, 0, 0], [1, 0, 0]],
+       "attrs": {"limit": "3", "u_lr_mult": "2", "__mine__": "m"}},
       {"op": "_contrib_quantized_rnn", "name": "cells",
        "inputs": [[3, 0, 0], [2, 0, 0], [1, 0, 0], [0, 0, 0]], "attrs": {}},
       {"op": "Custom", "name": "custom", "inputs": [[4, 1, 0], [3, 0, 0]],
@@ -501,7 +501,7 @@ TEST(SymbolJsonTest, UnknownOperatorsAreLoadedAndSaved) {
     const auto property = [&](std::string_view output) {
       return internals[output].outputs()[0].node->property;
     };
-    EXPECT_THAT(property("rows_output")->ListArguments(), ElementsAre("data", "indices"));
+    EXPECT_THAT(property("rows_output")->ListArguments(), ElementsAre("data", "u", "v"));
     EXPECT_THAT(property("cells_output0")->ListArguments(),
                 ElementsAre("data", "parameters", "state", "state_cell"));
     EXPECT_THAT(property("custom_output2")->ListArguments(), ElementsAre("arg0", "arg1"));

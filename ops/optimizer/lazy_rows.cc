@@ -8,6 +8,7 @@
 // A row_sparse weight or state gets all of its rows before the first step.
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -166,8 +167,17 @@ class Step {
   std::vector<OpReqType> req_;
 };
 
+/// When a step is lazy.
+enum class Lazy {
+  kByParameter,       ///< unless the parameter lazy_update is False
+  kWithSparseWeight,  ///< for a row_sparse weight
+  kNever,
+};
+
 class StepForm final : public SparseForm {
  public:
+  explicit StepForm(Lazy lazy) : lazy_(lazy) {}
+
   std::optional<StorageTypes> Infer(const OperatorProperty&, std::span<const StorageType> in,
                                     std::span<const StorageType>) const override {
     if (in[1] != StorageType::kRowSparse) return std::nullopt;
@@ -200,25 +210,35 @@ class StepForm final : public SparseForm {
       arrays.push_back(in[i].values);
     }
     const Step step(property, in[1], std::move(arrays), req.subspan(1));
-    IsLazy(property) ? step.RunLazily() : step.RunOnAll();
+    IsLazy(property, weight.storage) ? step.RunLazily() : step.RunOnAll();
   }
 
  private:
-  /// Returns the parameter lazy_update; true without one.
-  static bool IsLazy(const OperatorProperty& property) {
+  bool IsLazy(const OperatorProperty& property, StorageType weight) const {
+    if (lazy_ != Lazy::kByParameter) {
+      return lazy_ == Lazy::kWithSparseWeight && weight == StorageType::kRowSparse;
+    }
     const ParameterMap parameters = property.GetParams();
     const auto lazy = parameters.find("lazy_update");
     return lazy == parameters.end() || lazy->second == "True";
   }
+
+  const Lazy lazy_;
 };
 
+/// Gives operators their forms. Which steps are lazy is as in MXNet 1.9.1.
 bool RegisterSteps() {
-  for (const char* const name :
-       {"sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update", "adam_update",
-        "_adamw_update", "_mp_adamw_update", "ftrl_update", "_sparse_adagrad_update",
-        "_contrib_group_adagrad_update"}) {
-    RegisterSparseForm(name, std::make_unique<StepForm>());
-  }
+  const auto give = [](std::initializer_list<const char*> names, Lazy lazy) {
+    for (const char* const name : names) {
+      RegisterSparseForm(name, std::make_unique<StepForm>(lazy));
+    }
+  };
+  give({"sgd_update", "sgd_mom_update", "adam_update", "_sparse_adagrad_update",
+        "_contrib_group_adagrad_update"},
+       Lazy::kByParameter);
+  // The weight that a first step of ftrl computes from states of 0 is 0.
+  give({"ftrl_update"}, Lazy::kWithSparseWeight);
+  give({"mp_sgd_update", "mp_sgd_mom_update", "_adamw_update", "_mp_adamw_update"}, Lazy::kNever);
   return true;
 }
 

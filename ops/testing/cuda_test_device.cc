@@ -145,6 +145,7 @@ class CudaTestDevice final : public TestDevice {
         "_scatter_set_nd",
         "_shuffle",
         "_slice_assign_scalar",
+        "_sparse_retain",
         "all_finite",
         "argmax",
         "argmax_channel",

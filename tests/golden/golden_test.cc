@@ -52,6 +52,7 @@ const std::map<std::string, std::string> kWithoutCases = {
     {"_scatter_set_nd", "in MXNet a function of arrays that no graph has"},
     {"_set_value", "in MXNet a function of arrays that no graph has"},
     {"_sparse_adagrad_update", "MXNet has it for sparse gradients alone"},
+    {"_sparse_retain", "MXNet has it for sparse arrays alone"},
     {"_square_sum", "MXNet has it for sparse arrays alone"},
     {"_training_mode", "MXNet has none: it is part of the graphs of gradients"},
     {"fill_element_0index", "in MXNet a function of arrays that no graph has"},

@@ -1,0 +1,182 @@
+"""Arrays that store some rows or elements: row_sparse and csr, their gradients and lazy updates."""
+
+import pickle
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon, nd
+
+ROWS = np.array([[0, 0], [1, 2], [0, 0], [3, 0]], dtype="float32")
+
+
+def rows():
+    return nd.array(ROWS).tostype("row_sparse")
+
+
+def csr():
+    return nd.array(ROWS).tostype("csr")
+
+
+def test_parts_of_an_array():
+    array = rows()
+    assert array.stype == "row_sparse" and array.shape == (4, 2)
+    assert array.indices.asnumpy().tolist() == [1, 3]
+    assert array.data.asnumpy().tolist() == [[1, 2], [3, 0]]
+    array = csr()
+    assert array.stype == "csr"
+    assert array.indptr.asnumpy().tolist() == [0, 0, 2, 2, 3]
+    assert array.indices.asnumpy().tolist() == [0, 1, 0]
+    assert array.data.asnumpy().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("make", [rows, csr])
+def test_an_array_stays_what_it_is(make, tmp_path):
+    array = make()
+    path = str(tmp_path / "sparse.params")
+    nd.save(path, {"a": array})
+    others = [array.copy(), array.copyto(mx.cpu(1)), pickle.loads(pickle.dumps(array)),
+              nd.load(path)["a"], nd.sparse.array(array)]
+    for other in others:
+        assert other.stype == array.stype
+        assert (other.asnumpy() == ROWS).all()
+        other.check_format()
+    assert array.astype("float64").dtype == np.float64
+    assert (array.tostype("default").asnumpy() == ROWS).all()
+    assert "4x2" in repr(array)
+
+
+def test_arrays_are_made_of_their_parts():
+    array = nd.sparse.row_sparse_array(([[1, 2], [3, 0]], [1, 3]), shape=(4, 2))
+    assert (array.asnumpy() == ROWS).all()
+    array = nd.sparse.csr_matrix(([1, 2, 3], [0, 1, 0], [0, 0, 2, 2, 3]), shape=(4, 2))
+    assert (array.asnumpy() == ROWS).all()
+    for stype in ("row_sparse", "csr"):
+        zeros = nd.sparse.zeros(stype, (3, 2))
+        assert zeros.stype == stype and (zeros.asnumpy() == 0).all()
+        zeros[:] = nd.ones((3, 2))
+        assert zeros.stype == stype and (zeros.asnumpy() == 1).all()
+
+
+def test_wrong_parts_are_found():
+    array = nd.sparse.csr_matrix(([1, 2], [0, 1], [0, 1, 5]), shape=(2, 3))
+    with pytest.raises(mx.MXNetError):
+        array.check_format()
+    array = nd.sparse.row_sparse_array(([[1], [2]], [2, 1]), shape=(3, 1))
+    with pytest.raises(mx.MXNetError):
+        array.check_format()
+
+
+@pytest.mark.ours
+def test_no_operator_reads_outside_of_an_array():
+    # MXNet's own library ends the process.
+    array = nd.sparse.row_sparse_array(([[1], [2]], [1, 1 << 40]), shape=(3, 1))
+    with pytest.raises(mx.MXNetError, match="indices"):
+        array.asnumpy()
+
+
+def test_rows_of_a_csr_array():
+    array = csr()
+    assert array[1:3].stype == "csr"
+    assert (array[1:3].asnumpy() == ROWS[1:3]).all()
+    assert (array[-1].asnumpy() == ROWS[3:]).all()
+
+
+def test_retained_rows():
+    kept = nd.sparse.retain(rows(), nd.array([3, 0]))
+    assert kept.stype == "row_sparse"
+    assert kept.asnumpy().tolist() == [[0, 0], [0, 0], [0, 0], [3, 0]]
+
+
+def test_storage_types_of_results():
+    array = rows()
+    assert (array + array).stype == "row_sparse" and (array * 2).stype == "row_sparse"
+    assert nd.square(array).stype == "row_sparse" and nd.exp(array).stype == "default"
+    assert ((array + array).asnumpy() == 2 * ROWS).all()
+    assert (nd.square(array).asnumpy() == ROWS**2).all()
+    assert (nd.exp(array).asnumpy() == np.exp(ROWS)).all()
+
+
+def embedded(weight, indices):
+    return nd.Embedding(nd.array(indices), weight, input_dim=4, output_dim=2, sparse_grad=True)
+
+
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_the_gradient_of_an_embedding(grad_req):
+    weight = nd.ones((4, 2))
+    weight.attach_grad(grad_req=grad_req, stype="row_sparse")
+    for indices in ([1, 3, 1], [0, 3]):
+        with autograd.record():
+            out = embedded(weight, indices)
+        out.backward()
+    assert weight.grad.stype == "row_sparse"
+    write = {"write": [[1, 1], [0, 0], [0, 0], [1, 1]], "add": [[1, 1], [2, 2], [0, 0], [2, 2]]}
+    assert weight.grad.asnumpy().tolist() == write[grad_req]
+    assert weight.grad.indices.asnumpy().tolist() == ([0, 3] if grad_req == "write" else [0, 1, 3])
+
+
+def test_a_weight_that_is_used_twice():
+    weight = nd.ones((4, 2))
+    weight.attach_grad(stype="row_sparse")
+    with autograd.record():
+        out = embedded(weight, [1]).sum() + embedded(weight, [1, 2]).sum()
+    out.backward()
+    assert weight.grad.indices.asnumpy().tolist() == [1, 2]
+    assert weight.grad.asnumpy().tolist() == [[0, 0], [2, 2], [1, 1], [0, 0]]
+
+
+# What MXNet 1.9.1 gave for two steps with the gradient [1, 2] of row 3 of a weight 0, 1, … 9.
+UNCHANGED = [[0, 1], [2, 3], [4, 5], None, [8, 9]]
+STEPS = [
+    ("sgd", {"wd": 0.1}, UNCHANGED, [5.681600093841553, 6.462700843811035]),
+    ("sgd", {"wd": 0.1, "momentum": 0.9}, UNCHANGED, [5.537600040435791, 6.219699859619141]),
+    ("sgd", {"wd": 0.1, "momentum": 0.9, "lazy_update": False},
+     [[0, 0.9711000323295593], [1.9422000646591187, 2.913300037384033],
+      [3.8844001293182373, 4.855499744415283], None, [7.768800258636475, 8.739899635314941]],
+     [5.537600040435791, 6.219699859619141]),
+    ("adam", {"wd": 0.1}, UNCHANGED, [5.800015449523926, 6.800008296966553]),
+    ("adam", {"wd": 0.1, "lazy_update": False},
+     [[0, 0.8004114031791687], [1.8001654148101807, 2.8001015186309814],
+      [3.80007266998291, 4.8000569343566895], None, [7.800033092498779, 8.800029754638672]],
+     [5.800015449523926, 6.800008296966553]),
+    ("ftrl", {"wd": 0.1}, [[0, 0]] * 5, [2.893575429916382, 4.532280921936035]),
+    ("adagrad", {}, UNCHANGED, [5.829289436340332, 6.829289436340332]),
+]
+
+
+@pytest.mark.parametrize("name, options, others, row", STEPS)
+def test_steps_of_optimizers(name, options, others, row):
+    weight = nd.array(np.arange(10).reshape(5, 2))
+    gradient = nd.sparse.row_sparse_array(([[1.0, 2.0]], [3]), shape=(5, 2))
+    optimizer = mx.optimizer.create(name, learning_rate=0.1, **options)
+    state = optimizer.create_state_multi_precision(0, weight)
+    for _ in range(2):
+        optimizer.update_multi_precision(0, weight, gradient, state)
+    expected = [row if other is None else other for other in others[:3] + [None] + others[4:]]
+    np.testing.assert_allclose(weight.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_trainer_updates_the_rows_of_a_batch():
+    layer = gluon.nn.Embedding(6, 2, sparse_grad=True)
+    layer.initialize(mx.init.One())
+    trainer = gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        loss = layer(nd.array([1, 4, 4])).sum()
+    loss.backward()
+    assert layer.weight.list_grad()[0].stype == "row_sparse"
+    trainer.step(1)
+    assert layer.weight.data().asnumpy()[:, 0].tolist() == [1, 0, 1, 1, -1, 1]
+
+
+def test_rows_of_a_store():
+    store = mx.kv.create("local")
+    store.init("rows", rows())
+    out = nd.sparse.zeros("row_sparse", (4, 2))
+    store.row_sparse_pull("rows", out=out, row_ids=nd.array([3, 2, 3]))
+    assert out.asnumpy().tolist() == [[0, 0], [0, 0], [0, 0], [3, 0]]
+    store.push("rows", [rows(), rows()])
+    store.row_sparse_pull("rows", out=out, row_ids=nd.array([0, 1]))
+    assert out.asnumpy().tolist() == [[0, 0], [2, 4], [0, 0], [0, 0]]
+    # Without ignore_sparse=False, sparse arrays are left as they are.
+    store.pull("rows", out=out)
+    assert out.asnumpy().tolist() == [[0, 0], [2, 4], [0, 0], [0, 0]]
