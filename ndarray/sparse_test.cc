@@ -424,5 +424,27 @@ TEST(SparseTest, AFailedWriteKeepsTheParts) {
   EXPECT_THAT(rows.ToVector(), ElementsAre(0, 0, 1, 2, 0, 0, 3, 4));
 }
 
+TEST(SparseTest, TheDocumentationsExampleWorks) {
+  NDArray weight({1000, 2});
+  weight = 1;
+  NDArray gradient = sparse::Zeros(StorageType::kRowSparse, weight.shape());
+  const OpReqType req = kWriteTo;
+  autograd::MarkVariables({&weight, 1}, {&gradient, 1}, {&req, 1});
+
+  const ParameterMap sizes = {{"input_dim", "1000"}, {"output_dim", "2"}, {"sparse_grad", "True"}};
+  NDArray loss;
+  {
+    const autograd::Record record;
+    const NDArray rows = Invoke("Embedding", {Vector({7, 3, 7}), weight}, sizes)[0];
+    loss = Invoke("sum", {rows})[0];
+  }
+  loss.Backward();
+  sparse::Indices(gradient);  // 3, 7
+  sparse::Values(gradient);   // [[1, 1], [2, 2]]
+
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(gradient)), ElementsAre(3, 7));
+  EXPECT_THAT(Read(sparse::Values(gradient)), ElementsAre(1, 1, 2, 2));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,7 @@
 // Steps with row_sparse gradients, against the same operators on dense arrays.
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -129,6 +131,19 @@ std::vector<int64_t> ChangedRows(const std::vector<float>& before,
   return rows;
 }
 
+// The ends of a row may be computed by other instructions than its middle.
+constexpr float kTolerance = 2e-6f;
+
+/// Looks at each element, and reports the largest difference.
+void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  float largest = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(found[i] - expected[i]));
+  }
+  EXPECT_LE(largest, kTolerance);
+}
+
 class LazyRowsTest : public ::testing::TestWithParam<StepCase> {};
 
 TEST_P(LazyRowsTest, RowsOfTheGradientTakeTheDenseStep) {
@@ -139,8 +154,10 @@ TEST_P(LazyRowsTest, RowsOfTheGradientTakeTheDenseStep) {
   StepDense(step, gradient.Dense(), &dense);
   StepSparse(step, &gradient, &sparse);
   if (!step.is_lazy) {
-    EXPECT_EQ(sparse.weight, dense.weight);
-    EXPECT_EQ(sparse.states, dense.states);
+    ExpectNear(sparse.weight, dense.weight);
+    for (size_t k = 0; k < dense.states.size(); ++k) {
+      ExpectNear(sparse.states[k], dense.states[k]);
+    }
     return;
   }
   EXPECT_EQ(ChangedRows(before.weight, sparse.weight), gradient.rows);
@@ -151,7 +168,7 @@ TEST_P(LazyRowsTest, RowsOfTheGradientTakeTheDenseStep) {
     for (const int64_t row : gradient.rows) {
       for (size_t j = 0; j < kWidth; ++j) {
         const size_t i = static_cast<size_t>(row) * kWidth + j;
-        EXPECT_EQ(all[k][i], all_dense[k][i]);
+        EXPECT_NEAR(all[k][i], all_dense[k][i], kTolerance);
       }
     }
   }
