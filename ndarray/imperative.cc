@@ -1,15 +1,20 @@
 #include "tessera/ndarray/imperative.h"
 
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/call/call_plan.h"
 #include "tessera/ndarray/call/push_call.h"
+#include "tessera/ndarray/call/sparse_call.h"
 
 namespace tessera {
 
+using ndarray_internal::AnySparse;
 using ndarray_internal::ArrayCall;
 using ndarray_internal::CallOperator;
 using ndarray_internal::CallPlan;
@@ -36,6 +41,14 @@ struct BoundOperator::State {
         std::span<const NDArray> outputs, OpReqType req) {
     // The caller's property need not live as long.
     const auto plan = CallPlan::Find(property.TypeString(), property.GetParams(), inputs, outputs);
+    if (AnySparse(inputs) || AnySparse(outputs)) {
+      // What the operator does depends on what is stored when it runs.
+      call_sparse = [plan, req, in = std::vector<NDArray>(inputs.begin(), inputs.end()),
+                     out = std::vector<NDArray>(outputs.begin(), outputs.end())] {
+        CallOperator(plan, in, out, req);
+      };
+      return;
+    }
     ArrayCall made{.plan = plan,
                    .call = nullptr,
                    .device = plan->signature().device,
@@ -60,6 +73,7 @@ struct BoundOperator::State {
     }
   }
   ~State() {
+    if (call_sparse != nullptr) return;
     try {
       engine->DeleteOperator(inference);
       engine->DeleteOperator(training);
@@ -86,6 +100,8 @@ struct BoundOperator::State {
   std::shared_ptr<const ArrayCall> call;
   EngineOperator* inference = nullptr;
   EngineOperator* training = nullptr;
+  /// Calls the operator, if an array is sparse; there are no engine's operators then.
+  std::function<void()> call_sparse;
 };
 
 BoundOperator::BoundOperator(const OperatorProperty& property, std::span<const NDArray> inputs,
@@ -100,6 +116,10 @@ BoundOperator& BoundOperator::operator=(BoundOperator&&) noexcept = default;
 
 void BoundOperator::Run(bool is_train, int priority) const {
   if (state_ == nullptr) throw FailedPrecondition("BoundOperator::Run: moved from");
+  if (state_->call_sparse != nullptr) {
+    const autograd::Scope scope(/*recording=*/false, is_train);
+    return state_->call_sparse();
+  }
   state_->engine->Push(is_train ? state_->training : state_->inference, Device::Cpu(), priority);
 }
 

@@ -19,6 +19,7 @@
 #include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
+#include "tessera/ops/registry.h"
 #include "tessera/ops/sparse.h"
 #include "tessera/storage/storage.h"
 
@@ -422,6 +423,23 @@ TEST(SparseTest, AFailedWriteKeepsTheParts) {
                           Device::Cpu(), {}, {rows.var()});
   ExpectError(Error::kOutOfRange, "the operation broke", [&] { rows.WaitToRead(); });
   EXPECT_THAT(rows.ToVector(), ElementsAre(0, 0, 1, 2, 0, 0, 3, 4));
+}
+
+TEST(SparseStepTest, ABoundStepFollowsTheRowsOfEachGradient) {
+  NDArray weight({4, 1});
+  weight = 1;
+  const NDArray gradient = sparse::Zeros(kRows, {4, 1});
+  const auto property = OperatorRegistry::Get().Create("sgd_update", {{"lr", "1"}, {"wd", "0.5"}});
+  const NDArray inputs[] = {weight, gradient};
+  const BoundOperator step(*property, inputs, {&weight, 1});
+  step.Run();
+  EXPECT_THAT(weight.ToVector(), Each(1));
+  CopyFromTo(sparse::FromRows(Dense({1, 1}, {2}), Indices({2}), {4, 1}), gradient);
+  step.Run();
+  EXPECT_THAT(weight.ToVector(), ElementsAre(1, 1, -1.5, 1));
+  CopyFromTo(sparse::FromRows(Dense({2, 1}, {1, 1}), Indices({0, 3}), {4, 1}), gradient);
+  step.Run();
+  EXPECT_THAT(weight.ToVector(), ElementsAre(-0.5, 1, -1.5, -0.5));
 }
 
 TEST(SparseTest, TheDocumentationsExampleWorks) {

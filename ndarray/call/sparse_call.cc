@@ -93,11 +93,6 @@ void Run(const BlobCall& call) {
   }
 }
 
-bool AnySparse(std::span<const NDArray> arrays) {
-  return std::any_of(arrays.begin(), arrays.end(),
-                     [](const NDArray& array) { return ArrayAccess::Sparse(array) != nullptr; });
-}
-
 StorageTypes TypesOf(std::span<const NDArray> arrays) {
   StorageTypes types;
   for (const NDArray& array : arrays) types.push_back(StorageTypeOf(array));
@@ -177,6 +172,11 @@ std::vector<NDArray> OutputsFor(const CallPlan& plan, std::span<const NDArray> i
 }
 
 }  // namespace
+
+bool AnySparse(std::span<const NDArray> arrays) {
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const NDArray& array) { return ArrayAccess::Sparse(array) != nullptr; });
+}
 
 void PushBlobCall(BlobCall call) {
   std::vector<Variable*> reads, writes, updates;

@@ -33,6 +33,9 @@ struct BlobCall {
 /// Pushes the operation. An Error of `run` gets the name and the inputs' storage and shapes.
 void PushBlobCall(BlobCall call);
 
+/// Returns whether one of the arrays is sparse.
+bool AnySparse(std::span<const NDArray> arrays);
+
 /// Calls an operator if an array is sparse, or if its form makes sparse outputs, as CallOperator
 /// does: by its form, or on dense copies. Returns nothing for a dense call.
 std::optional<std::vector<NDArray>> CallSparse(const std::shared_ptr<const CallPlan>& plan,
