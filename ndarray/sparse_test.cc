@@ -1,9 +1,11 @@
 #include "tessera/ndarray/sparse.h"
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -215,6 +217,60 @@ TEST(SparseTest, OperatorsWithoutAFormComputeOnDenseCopies) {
   EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(target)), ElementsAre(1, 3));
   Invoke("elemwise_mul", inputs, {&target, 1}, {}, kAddTo);
   EXPECT_THAT(target.ToVector(), ElementsAre(0, 0, 2, 8, 0, 0, 18, 32));
+}
+
+TEST(SparseTest, FunctionsThatKeepZeroComputeOnWhatIsStored) {
+  for (const StorageType storage : {kRows, kCsr}) {
+    const NDArray array = sparse::Cast(TwoRows(), storage);
+    const std::vector<std::tuple<std::string, ParameterMap, float>> calls = {
+        {"_mul_scalar", {{"scalar", "3"}}, 3.0f},
+        {"negative", {}, -1.0f},
+        {"clip", {{"a_min", "-9"}, {"a_max", "9"}}, 1.0f}};
+    for (const auto& [op, parameters, factor] : calls) {
+      const NDArray result = Invoke(op, {&array, 1}, parameters)[0];
+      EXPECT_EQ(StorageTypeOf(result), storage) << op;
+      EXPECT_THAT(result.ToVector(),
+                  ElementsAre(0, 0, factor, 2 * factor, 0, 0, 3 * factor, 4 * factor));
+    }
+    // 0 does not stay 0.
+    EXPECT_EQ(StorageTypeOf(Invoke("exp", {&array, 1})[0]), kDense);
+    const ParameterMap above = {{"a_min", "1"}, {"a_max", "9"}};
+    const NDArray clipped = Invoke("clip", {&array, 1}, above)[0];
+    EXPECT_EQ(StorageTypeOf(clipped), kDense);
+    EXPECT_THAT(clipped.ToVector(), ElementsAre(1, 1, 1, 2, 1, 1, 3, 4));
+    Invoke("_mul_scalar", {&array, 1}, {&array, 1}, {{"scalar", "2"}});
+    EXPECT_THAT(array.ToVector(), ElementsAre(0, 0, 2, 4, 0, 0, 6, 8));
+    EXPECT_EQ(StorageTypeOf(array), storage);
+  }
+}
+
+TEST(SparseTest, ReductionsOfAllElementsReadWhatIsStored) {
+  for (const StorageType storage : {kRows, kCsr}) {
+    const NDArray array = sparse::Cast(TwoRows(), storage);
+    EXPECT_THAT(Invoke("sum", {&array, 1})[0].ToVector(), ElementsAre(10));
+    const NDArray norm = Invoke("norm", {&array, 1}, {{"keepdims", "True"}})[0];
+    EXPECT_EQ(norm.shape(), TShape({1, 1}));
+    EXPECT_THAT(norm.ToVector(), ElementsAre(::testing::FloatNear(std::sqrt(30.0f), 1e-6f)));
+    const NDArray zeros = sparse::Zeros(storage, {4, 2});
+    EXPECT_THAT(Invoke("norm", {&zeros, 1})[0].ToVector(), ElementsAre(0));
+    EXPECT_THAT(Invoke("sum", {&array, 1}, {{"axis", "1"}})[0].ToVector(), ElementsAre(0, 3, 0, 7));
+  }
+}
+
+TEST(SparseTest, SumsStoreTheRowsOfAllTerms) {
+  const NDArray first = TwoRows();
+  const NDArray second = sparse::Cast(Dense({4, 2}, {5, 0, 0, 0, 0, 0, 1, 1}), kRows);
+  const NDArray sum = first + second;
+  EXPECT_EQ(StorageTypeOf(sum), kRows);
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(sum)), ElementsAre(0, 1, 3));
+  const NDArray terms[] = {first, second, first};
+  const NDArray total = Invoke("add_n", terms, {{"num_args", "3"}})[0];
+  EXPECT_EQ(StorageTypeOf(total), kRows);
+  EXPECT_THAT(total.ToVector(), ElementsAre(5, 0, 2, 4, 0, 0, 7, 9));
+  NDArray changed = first;
+  changed += second;
+  EXPECT_THAT(changed.ToVector(), ElementsAre(5, 0, 1, 2, 0, 0, 4, 5));
+  EXPECT_EQ(StorageTypeOf(first + first.AsType(DType::kFloat32)), kRows);
 }
 
 TEST(SparseTest, AddingMergesRows) {

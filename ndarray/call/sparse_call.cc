@@ -127,6 +127,7 @@ void NoteFallback(const std::string& op, std::span<const NDArray> inputs) {
 std::vector<NDArray> CallOnDense(const std::shared_ptr<const CallPlan>& plan,
                                  std::span<const NDArray> inputs, std::span<const NDArray> outputs,
                                  OpReqType req) {
+  RequireOffTape(plan->name(), outputs);
   NoteFallback(plan->name(), inputs);
   std::vector<NDArray> dense;
   for (const NDArray& input : inputs) dense.push_back(AsDense(input));
