@@ -14,7 +14,9 @@
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
@@ -485,6 +487,32 @@ TEST(CachedOpThreadTest, ThreadsCallOneFunction) {
     for (int i = 0; i < 4; ++i) threads.emplace_back(run, i);
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+TEST_P(CachedOpTest, SparseInputsAndGradientsStaySparse) {
+  const Symbol data = Symbol::Variable("data"), weight = Symbol::Variable("weight");
+  const CachedOp embed(
+      Symbol::Apply("Embedding", {data, weight},
+                    {{"input_dim", "4"}, {"output_dim", "2"}, {"sparse_grad", "True"}}),
+      Options());
+  NDArray matrix({4, 2});
+  matrix = 1;
+  const NDArray gradient = sparse::Zeros(StorageType::kRowSparse, {4, 2});
+  const OpReqType req = kWriteTo;
+  autograd::MarkVariables({&matrix, 1}, {&gradient, 1}, {&req, 1});
+  NDArray out;
+  {
+    const autograd::Record record;
+    out = embed({Vector({2, 0, 2}), matrix})[0];
+  }
+  out.Backward();
+  EXPECT_EQ(sparse::Count(gradient), 2);
+  EXPECT_THAT(gradient.ToVector(), ElementsAre(1, 1, 0, 0, 2, 2, 0, 0));
+
+  const CachedOp square(Symbol::Apply("square", {data}), Options());
+  const NDArray result = square({gradient})[0];
+  EXPECT_EQ(StorageTypeOf(result), StorageType::kRowSparse);
+  EXPECT_THAT(result.ToVector(), ElementsAre(1, 1, 0, 0, 4, 4, 0, 0));
 }
 
 }  // namespace

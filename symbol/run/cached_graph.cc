@@ -20,6 +20,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/recorded_function.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
@@ -52,6 +53,20 @@ Symbol Alone(const Node& node) {
   std::vector<NodeEntry> outputs;
   for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) outputs.push_back({alone, i});
   return Symbol(std::move(outputs));
+}
+
+bool IsSparse(const NDArray& array) {
+  const StorageType storage = StorageTypeOf(array);
+  return storage == StorageType::kRowSparse || storage == StorageType::kCsr;
+}
+
+/// Returns whether an input is sparse, or waits for a sparse gradient. Programs have no place for
+/// arrays whose size only values tell.
+bool UsesSparse(std::span<const NDArray> inputs) {
+  const bool records = autograd::IsRecording();
+  return std::any_of(inputs.begin(), inputs.end(), [records](const NDArray& input) {
+    return IsSparse(input) || (records && !input.is_none() && IsSparse(input.grad()));
+  });
 }
 
 }  // namespace
@@ -453,7 +468,10 @@ MemoryPlanSummary CachedGraph::MemoryPlan(std::span<const NDArray> inputs) {
 std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
   RequireCount(inputs);
   const std::shared_ptr<const Monitoring> monitoring = GetMonitoring();
-  if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
+  if (calls_nodes_ || monitoring != nullptr ||
+      (node_calls_ == NodeCalls::kAllowed && UsesSparse(inputs))) {
+    return CallNodes(inputs, monitoring.get());
+  }
   const std::shared_ptr<CompiledCall> compiled = Find(inputs);
   compiled->Compile(symbol_.outputs(), graph_);
   if (!compiled->is_dynamic()) return compiled->Call(inputs);
@@ -486,7 +504,14 @@ std::shared_ptr<const OperatorProperty> CachedGraph::WithShape(
 
 std::vector<NDArray> CachedGraph::CallNode(int id, std::span<const NDArray> arguments,
                                            const std::vector<NDArray>& values) const {
-  if (loops_[At(id)] != nullptr) return loops_[At(id)]->Call(arguments);
+  if (loops_[At(id)] != nullptr) {
+    std::vector<NDArray> dense;
+    for (const NDArray& argument : arguments) {
+      dense.push_back(IsSparse(argument) ? sparse::Cast(argument, StorageType::kDefault)
+                                         : argument);
+    }
+    return loops_[At(id)]->Call(dense);
+  }
   const std::shared_ptr<const OperatorProperty>& property = graph_.node(id).property;
   if (const auto* const mask = dynamic_cast<const graph::BooleanMaskProperty*>(property.get())) {
     return {BooleanMask(arguments[0], arguments[1], mask->param().axis)};

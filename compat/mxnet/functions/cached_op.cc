@@ -16,6 +16,7 @@
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/compat/mxnet/functions/executors.h"
 #include "tessera/graph/graph.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::mxnet {
@@ -103,7 +104,11 @@ void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int*
     *outputs = KeepHandles(results);
   }
   if (storage_types != nullptr) {
-    *storage_types = Results::OfThread().Keep(std::vector<int>(results.size(), 0));
+    std::vector<int> types;
+    for (const NDArray& result : results) {
+      types.push_back(static_cast<int>(StorageTypeOf(result)));
+    }
+    *storage_types = Results::OfThread().Keep(std::move(types));
   }
 }
 
