@@ -156,9 +156,11 @@ def test_steps_of_optimizers(name, options, others, row):
     np.testing.assert_allclose(weight.asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_trainer_updates_the_rows_of_a_batch():
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_trainer_updates_the_rows_of_a_batch(hybrid):
     layer = gluon.nn.Embedding(6, 2, sparse_grad=True)
     layer.initialize(mx.init.One())
+    layer.hybridize(hybrid)
     trainer = gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 1.0})
     with autograd.record():
         loss = layer(nd.array([1, 4, 4])).sum()
@@ -166,6 +168,14 @@ def test_a_trainer_updates_the_rows_of_a_batch():
     assert layer.weight.list_grad()[0].stype == "row_sparse"
     trainer.step(1)
     assert layer.weight.data().asnumpy()[:, 0].tolist() == [1, 0, 1, 1, -1, 1]
+
+
+def test_the_global_norm_of_rows():
+    arrays = [nd.sparse.row_sparse_array(([[3.0, 4.0]], [3]), shape=(4, 2)), nd.ones((2,))]
+    norm = gluon.utils.clip_global_norm(arrays, 1.0)
+    assert abs(norm - 27**0.5) < 1e-5
+    assert arrays[0].stype == "row_sparse"
+    np.testing.assert_allclose(arrays[0].asnumpy()[3], [3 / 27**0.5, 4 / 27**0.5], rtol=1e-5)
 
 
 def test_rows_of_a_store():
