@@ -42,7 +42,10 @@ class Array final : public PartsAllocator {
              .shape = shape,
              .values = TBlob(nullptr, shape, kDTypeOf<T>, Device::Cpu()),
              .allocator = this};
-    if (storage != kDense) return ClearParts(&blob_);
+    if (storage != kDense) {
+      ClearParts(&blob_);
+      return;
+    }
     memory_.push_back(std::make_unique<Memory>());
     memory_.back()->values = std::vector<T>(static_cast<size_t>(shape.Size()));
     blob_.values.dptr_ = memory_.back()->values.data();
