@@ -28,8 +28,8 @@ struct CachedOpOptions {
   /// Signatures whose compiled form is kept, at least 1; the least recently used one is dropped.
   int max_signatures = 64;
   /// Calls the operators one by one, without compiling. Graphs in which shapes depend on values,
-  /// and those with an operator of Purity::kSynchronous, are always called so, and so are calls
-  /// with inputs that are sparse or have sparse gradients.
+  /// and those with an operator of Purity::kSynchronous, are always called so, and so are graphs
+  /// that make sparse values and calls with inputs that are sparse or have sparse gradients.
   bool node_by_node = false;
   /// The most bytes that the plan of one call may take, with its gradient if the call is recorded
   /// (MemoryPlanSummary::planned_bytes), or 0 for no limit. The gradient recomputes forward results

@@ -513,6 +513,11 @@ TEST_P(CachedOpTest, SparseInputsAndGradientsStaySparse) {
   const NDArray result = square({gradient})[0];
   EXPECT_EQ(StorageTypeOf(result), StorageType::kRowSparse);
   EXPECT_THAT(result.ToVector(), ElementsAre(1, 1, 0, 0, 4, 4, 0, 0));
+
+  const CachedOp cast(Symbol::Apply("cast_storage", {data}, {{"stype", "csr"}}), Options());
+  const NDArray csr = cast({matrix})[0];
+  EXPECT_EQ(StorageTypeOf(csr), StorageType::kCsr);
+  EXPECT_EQ(sparse::Count(csr), 8);
 }
 
 }  // namespace

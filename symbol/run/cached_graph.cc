@@ -8,6 +8,7 @@
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/compile.h"
 #include "tessera/graph/infer.h"
+#include "tessera/graph/infer_storage.h"
 #include "tessera/graph/loop_property.h"
 #include "tessera/graph/mask_property.h"
 #include "tessera/graph/passes/memory_plan.h"
@@ -371,7 +372,8 @@ CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options, NodeCall
       graph_(symbol.outputs()),
       options_(options),
       node_calls_(node_calls),
-      calls_nodes_(options.node_by_node) {
+      calls_nodes_(options.node_by_node || (node_calls == NodeCalls::kAllowed &&
+                                            graph::InferStorage(graph_, {}).HasSparseEntry())) {
   if (options.max_signatures < 1) {
     throw InvalidArgument("CachedOp: max_signatures is ", options.max_signatures,
                           ", expected 1 or more");
