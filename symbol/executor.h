@@ -12,6 +12,7 @@
 
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/symbol/memory_plan_summary.h"
 #include "tessera/symbol/monitor_names.h"
 #include "tessera/symbol/symbol.h"
@@ -34,6 +35,7 @@ namespace symbol_internal {
 class Arena;
 class BoundProgram;
 class FixedValues;
+class NodeExecutor;
 class PreparedInputs;
 class PreparedProgram;
 struct Binding;
@@ -56,6 +58,10 @@ struct ReshapeOptions {
 /// depend on values: shapes, gradient graph, memory plan, operators. A step then only pushes
 /// prepared operations to the engine, and allocates nothing.
 ///
+/// If an argument, a gradient, an aux state or a value in the graph is sparse (docs/sparse.md), the
+/// executor has no plan: each step calls the operators one by one, and allocates. Outputs then have
+/// the storage types that the operators give them.
+///
 /// Forward and Backward return at once; wait on the arrays. Threads: one thread at a time calls an
 /// executor, or one of several that share memory; the arrays may be used from any thread.
 class Executor {
@@ -71,7 +77,8 @@ class Executor {
 
   /// Runs step `step` of Forward alone, a call of one operator, for debugging: call it with 0, 1, …
   /// Returns the number of steps after it; 0 if there is no such step, and then runs nothing. After
-  /// the last step the results are those of Forward. Throws Error(kOutOfRange) for a negative step.
+  /// the last step the results are those of Forward. Throws Error(kOutOfRange) for a negative step,
+  /// and Error(kUnimplemented) for sparse arrays.
   int PartialForward(bool is_train, int step);
 
   /// Adds or writes (as grad_req says) the gradients of the arguments, once after each Forward:
@@ -116,11 +123,12 @@ class Executor {
   /// of an argument that has none, such as a label, is zero. With `monitor_all`, the callback also
   /// receives the inputs of each step before, "fc1_data", and first, by its name, a variable that
   /// is one. `names` may give other names than the operator's. Monitored runs use separate memory
-  /// for each result. An empty function ends this.
+  /// for each result. With sparse arrays, results of the gradient are not reported. An empty
+  /// function ends this.
   void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false,
                           MonitorNames names = {});
 
-  /// Returns the memory of the intermediate results.
+  /// Returns the memory of the intermediate results: all 0 with sparse arrays, which have no plan.
   MemoryPlanSummary memory_plan() const;
 
   /// Returns the operations in order, with shapes and the places that they write: arrays, or byte
@@ -170,6 +178,9 @@ class Executor {
            const std::vector<NDArray>& outputs = {});
 
   void MakeArrays(const graph::Program& program, const std::vector<NDArray>& outputs);
+  void MakeHeadGradients(const graph::Program& program);
+  /// Prepares calls of the operators one by one if a value is sparse. Returns whether one is.
+  bool BindNodes(const graph::Program& program);
   /// Returns the array of a value; none for an intermediate one.
   NDArray ArrayOf(const graph::Value& value) const;
   std::shared_ptr<symbol_internal::Binding> BindArrays(
@@ -207,7 +218,8 @@ class Executor {
   const Arrays arrays_;
   const bool has_gradient_;
   std::vector<NDArray> outputs_;
-  std::vector<NDArray> head_gradients_;  // is_none() if none is needed
+  std::vector<NDArray> head_gradients_;                   // is_none() if none is needed
+  std::unique_ptr<symbol_internal::NodeExecutor> nodes_;  // null without sparse arrays
   // By ModeOf. With gradients, the program for training serves both modes; otherwise the other one
   // is not needed before the first Forward in its mode. Those for PartialForward, without fused
   // steps, are made only if there are such steps.
@@ -247,7 +259,7 @@ struct BindArguments {
   /// up to the time of another Forward. The calls of Bind and Reshape throw
   /// Error(kInvalidArgument) that tells the smallest plan if that is larger than the budget, and so
   /// does the first Forward of another mode without gradients and the first PartialForward, which
-  /// have plans of their own.
+  /// have plans of their own. Without effect if a value is sparse.
   int64_t memory_budget_bytes = 0;
   /// Lets Backward recompute the results of element-wise operators and of BatchNorm, whatever the
   /// budget is, as the setting TESSERA_RECOMPUTE does for all graphs. Those of nodes with the
@@ -267,8 +279,12 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
 
 /// Options of SimpleBind that it cannot infer.
 struct SimpleBindOptions {
-  std::map<std::string, TShape> shapes;       ///< of inputs, enough to infer the rest
-  std::map<std::string, DType> types = {};    ///< of inputs; float32 by default
+  std::map<std::string, TShape> shapes;     ///< of inputs, enough to infer the rest
+  std::map<std::string, DType> types = {};  ///< of inputs; float32 by default
+  /// Of inputs; by default as the attribute `__storage_type__` says, a StorageType's number, and
+  /// dense without it. An argument's gradient is sparse if the operators give a sparse one,
+  /// on a CPU.
+  std::map<std::string, StorageType> storage_types = {};
   OpReqType grad_req = kWriteTo;              ///< for every argument not in `no_gradient`
   std::vector<std::string> no_gradient = {};  ///< arguments without a gradient, such as data
   /// Requests of single arguments, in place of `grad_req` and `no_gradient`.
@@ -289,7 +305,8 @@ struct SimpleBindOptions {
 
 /// Binds a symbol to arrays that it allocates, all zero, after inferring their shapes. Throws
 /// Error(kInvalidArgument) that names a shape or type that it could not infer, or that a shared
-/// array does not have, or a request for an argument that does not exist.
+/// array does not have, or a request or storage type for an argument that does not exist, or an
+/// attribute `__storage_type__` that is no StorageType's number.
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -9,8 +10,10 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/compile.h"
 #include "tessera/graph/graph.h"
+#include "tessera/graph/infer_storage.h"
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
@@ -83,6 +86,31 @@ std::vector<OpReqType> RequestsOf(const std::vector<std::string>& names,
                           nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
   }
   return requests;
+}
+
+/// Returns the storage types of the variables of a SimpleBind.
+std::map<std::string, StorageType> StorageTypesOf(const IndexedGraph& graph,
+                                                  const SimpleBindOptions& options) {
+  std::map<std::string, StorageType> types = options.storage_types;
+  std::set<std::string_view> names;
+  for (const int id : graph.variables()) {
+    const graph::Node& variable = graph.node(id);
+    names.insert(variable.name);
+    const std::optional<std::string> text = variable.attributes.Find("__storage_type__");
+    if (!text || *text == "-1") continue;
+    if (*text != "0" && *text != "1" && *text != "2") {
+      throw InvalidArgument("SimpleBind: the attribute __storage_type__ of \"",
+                            Excerpt(variable.name), "\" is ", Excerpt(*text),
+                            ", expected 0 (dense), 1 (row_sparse) or 2 (csr)");
+    }
+    types.emplace(variable.name, static_cast<StorageType>(text->front() - '0'));
+  }
+  for (const auto& [name, type] : options.storage_types) {
+    if (names.contains(name)) continue;
+    throw InvalidArgument("SimpleBind: ", type, " storage was requested of \"", Excerpt(name),
+                          "\", but there is no such input");
+  }
+  return types;
 }
 
 /// The arrays of an executor whose arrays another one shares, by name.
@@ -194,6 +222,7 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   Executor::Arrays arrays{.argument_names = NamesOf(graph, graph.arguments()),
                           .aux_names = NamesOf(graph, graph.aux_states())};
   arrays.grad_requests = RequestsOf(arrays.argument_names, options);
+  const graph::GraphStorage storage = graph::InferStorage(graph, StorageTypesOf(graph, options));
   CompiledGraph compiled =
       Compile(symbol.outputs(), options.shapes, options.types, arrays.grad_requests,
               {.caller = "Bind",
@@ -207,30 +236,35 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   };
   // Returns an existing array, after checking it, or a new one for none.
   const auto array_of = [&](const char* what, const std::string& name, const Value& value,
-                            const NDArray& existing) {
+                            const NDArray& existing, StorageType type) {
     if (!existing.is_none()) {
       CheckArray(what, name, existing, value, device_of(value));
       return existing;
     }
-    NDArray array(value.shape, device_of(value), value.dtype);
-    array = 0.0f;
-    return array;
+    return sparse::Zeros(type, value.shape, device_of(value), value.dtype);
   };
+  const auto entry_of = [&](int node) { return At(graph.EntryId(node, 0)); };
   auto value = compiled.program.values.begin();  // of the arguments, then of the aux states
   for (size_t i = 0; i < arrays.argument_names.size(); ++i, ++value) {
     const std::string& name = arrays.argument_names[i];
+    const size_t entry = entry_of(graph.arguments()[i]);
+    const StorageType type = storage.entries[entry];
     NDArray existing = shared.Array(name);
-    if (existing.is_none() && options.allocate != nullptr) {
+    if (existing.is_none() && options.allocate != nullptr && type == StorageType::kDefault) {
       existing = options.allocate(name, value->shape, device_of(*value), value->dtype);
     }
-    arrays.arguments.push_back(array_of("argument", name, *value, existing));
+    arrays.arguments.push_back(array_of("argument", name, *value, existing, type));
+    const bool is_on_cpu = device_of(*value).type == DeviceType::kCpu;
     arrays.gradients.push_back(
         arrays.grad_requests[i] == kNullOp
             ? NDArray()
-            : array_of("the gradient of", name, *value, shared.Gradient(name)));
+            : array_of("the gradient of", name, *value, shared.Gradient(name),
+                       is_on_cpu ? storage.gradients[entry] : StorageType::kDefault));
   }
-  for (const std::string& name : arrays.aux_names) {
-    arrays.aux_states.push_back(array_of("aux state", name, *value++, shared.Array(name)));
+  for (size_t i = 0; i < arrays.aux_names.size(); ++i) {
+    const std::string& name = arrays.aux_names[i];
+    arrays.aux_states.push_back(array_of("aux state", name, *value++, shared.Array(name),
+                                         storage.entries[entry_of(graph.aux_states()[i])]));
   }
   return std::unique_ptr<Executor>(new Executor(
       symbol, {device, options.group2ctx}, {options.memory_budget_bytes, options.recomputes},

@@ -8,10 +8,14 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/compile.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer_storage.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/ndarray/call/operator_call.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/symbol/run/fixed_values.h"
+#include "tessera/symbol/run/node_executor.h"
 #include "tessera/symbol/run/prepared_program.h"
 #include "tessera/symbol/run/step_runner.h"
 
@@ -28,6 +32,7 @@ using symbol_internal::Binding;
 using symbol_internal::BoundProgram;
 using symbol_internal::FixedValues;
 using symbol_internal::MemoryBudget;
+using symbol_internal::NodeExecutor;
 using symbol_internal::PreparedInputs;
 using symbol_internal::PreparedProgram;
 using symbol_internal::SegmentSize;
@@ -42,6 +47,10 @@ std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
     if (!arrays[i].is_none()) dictionary.emplace(names[i], arrays[i]);
   }
   return dictionary;
+}
+
+bool IsSparse(const NDArray& array) {
+  return !array.is_none() && StorageTypeOf(array) != StorageType::kDefault;
 }
 
 /// Returns an array of that shape in the first part of another one's memory, which is large enough.
@@ -71,6 +80,7 @@ Executor::Executor(const Symbol& symbol, Placement placement, MemoryLimits limit
       arrays_(std::move(arrays)),
       has_gradient_(std::any_of(arrays_.grad_requests.begin(), arrays_.grad_requests.end(),
                                 [](OpReqType request) { return request != kNullOp; })) {
+  if (BindNodes(compiled.program)) return;
   BindPlanned(ModeOf(/*is_train=*/false), std::move(compiled),
               shared == nullptr ? Arenas() : shared->Arenas(), outputs);
 }
@@ -96,7 +106,6 @@ CompiledGraph Executor::Compile(graph::CompileOptions options) const {
 }
 
 void Executor::MakeArrays(const Program& program, const std::vector<NDArray>& outputs) {
-  head_gradients_.resize(program.head_values.size());
   for (size_t i = 0; i < program.head_values.size(); ++i) {
     const Value& value = program.values[At(program.head_values[i])];
     const Device device = program.devices[At(value.device)];
@@ -111,11 +120,49 @@ void Executor::MakeArrays(const Program& program, const std::vector<NDArray>& ou
       outputs_.push_back(ArrayOf(value));
     }
   }
+  MakeHeadGradients(program);
+}
+
+void Executor::MakeHeadGradients(const Program& program) {
+  head_gradients_.resize(program.head_values.size());
   for (const Value& value : program.values) {
     if (value.kind != ValueKind::kHeadGradient) continue;
     head_gradients_[At(value.index)] =
         NDArray(value.shape, program.devices[At(value.device)], value.dtype);
   }
+}
+
+bool Executor::BindNodes(const Program& program) {
+  std::map<std::string, NDArray> arrays = Dictionary(arrays_.argument_names, arrays_.arguments);
+  arrays.merge(Dictionary(arrays_.aux_names, arrays_.aux_states));
+  std::map<std::string, StorageType> known;
+  for (const auto& [name, array] : arrays) known.emplace(name, StorageTypeOf(array));
+  const graph::IndexedGraph graph(symbol_.outputs());
+  const graph::GraphStorage storage = graph::InferStorage(graph, known);
+  const std::vector<NDArray>& gradients = arrays_.gradients;
+  if (!storage.HasSparseEntry() && std::none_of(gradients.begin(), gradients.end(), IsSparse)) {
+    return false;
+  }
+  if (!placement_.group2ctx.empty()) {
+    throw Unimplemented(
+        "Bind: the graph has sparse arrays and devices of groups (group2ctx); "
+        "expected one device");
+  }
+  for (size_t i = 0; i < program.head_values.size(); ++i) {
+    const Value& value = program.values[At(program.head_values[i])];
+    const graph::NodeEntry& head = symbol_.outputs()[i];
+    outputs_.push_back(head.node->is_variable()
+                           ? arrays.at(head.node->name)
+                           : sparse::Zeros(storage.entries[At(graph.EntryId(head))], value.shape,
+                                           placement_.device, value.dtype));
+  }
+  MakeHeadGradients(program);
+  std::map<std::string, NodeExecutor::Gradient> wanted;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    wanted[arrays_.argument_names[i]] = {gradients[i], arrays_.grad_requests[i]};
+  }
+  nodes_ = std::make_unique<NodeExecutor>(symbol_, arrays, wanted);
+  return true;
 }
 
 NDArray Executor::ArrayOf(const Value& value) const {
@@ -239,6 +286,11 @@ CallMode Executor::ForwardMode(bool is_train) const {
 
 void Executor::Forward(bool is_train) {
   results_ = Results::kNone;
+  if (nodes_ != nullptr) {
+    nodes_->Forward(is_train, outputs_);
+    results_ = Results::kKept;
+    return;
+  }
   next_step_ = 0;
   last_ = Runner(is_train, /*single_steps=*/false);
   last_is_train_ = is_train;
@@ -253,6 +305,10 @@ void Executor::Forward(bool is_train) {
 int Executor::PartialForward(bool is_train, int step) {
   if (step < 0) {
     throw OutOfRange("Executor::PartialForward: step ", step, ", expected 0 or more");
+  }
+  if (nodes_ != nullptr) {
+    throw Unimplemented(
+        "Executor::PartialForward: the graph has sparse arrays, and so no steps; expected Forward");
   }
   BoundProgram* const runner = Runner(is_train, /*single_steps=*/true);
   const int num_steps = runner->program().program().num_forward_steps;
@@ -280,7 +336,7 @@ void Executor::RequireResults() const {
   if (results_ == Results::kUsed) {
     throw FailedPrecondition("Executor::Backward: it was called already", kOnce);
   }
-  if (!last_->HoldsArenas()) {
+  if (nodes_ == nullptr && !last_->HoldsArenas()) {
     throw FailedPrecondition(
         "Executor::Backward: an executor that shares the memory has run since "
         "Forward",
@@ -292,6 +348,10 @@ void Executor::Backward(const std::vector<NDArray>& head_grads) {
   RequireResults();
   TakeHeadGradients(head_grads);
   results_ = Results::kUsed;
+  if (nodes_ != nullptr) {
+    nodes_->Backward(head_gradients_);
+    return;
+  }
   // Steps that are repeated belong to the forward run.
   const CallMode mode{.is_train = last_is_train_, .needs_gradient = true};
   if (last_ != monitored_.get()) {
@@ -322,6 +382,14 @@ void Executor::SetMonitorCallback(MonitorCallback callback, bool monitor_all, Mo
   monitor_ = std::move(callback);
   monitor_all_ = monitor_all;
   monitor_names_ = std::move(names);
+  if (nodes_ == nullptr) return;
+  CachedOp::Monitor report;
+  if (monitor_ != nullptr) {
+    report = [this](const std::string& name, const std::string&, const NDArray& value) {
+      monitor_(name, value);
+    };
+  }
+  nodes_->SetMonitor(std::move(report), monitor_all_, monitor_names_);
 }
 
 void Executor::RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode) {
@@ -407,15 +475,14 @@ NDArray Executor::Reshaped(const std::string& name, const NDArray& array, const 
                           array.shape(), " to ", shape,
                           ", but was not stated; set partial_shaping to allow this");
   }
-  if (shape.Size() <= array.shape().Size()) return FirstPart(array, shape);
-  if (!options.allow_up_sizing) {
+  const bool grows = shape.Size() > array.shape().Size();
+  if (!grows && !IsSparse(array)) return FirstPart(array, shape);
+  if (grows && !options.allow_up_sizing) {
     throw InvalidArgument("Executor::Reshape: \"", Excerpt(name), "\" grows from ", array.shape(),
                           " to ", shape,
                           "; set allow_up_sizing to allow this, or bind the largest shape first");
   }
-  NDArray larger(shape, array.device(), array.dtype());
-  larger = 0.0f;
-  return larger;
+  return sparse::Zeros(StorageTypeOf(array), shape, array.device(), array.dtype());
 }
 
 std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const {
@@ -449,9 +516,12 @@ std::unique_ptr<Executor> Executor::Reshape(const ReshapeOptions& options) const
                                                 std::move(arrays), this, outputs_));
 }
 
-MemoryPlanSummary Executor::memory_plan() const { return prepared().MemorySummary(); }
+MemoryPlanSummary Executor::memory_plan() const {
+  return nodes_ != nullptr ? MemoryPlanSummary() : prepared().MemorySummary();
+}
 
 std::string Executor::DebugString() const {
+  if (nodes_ != nullptr) return "operators are called one by one, for sparse arrays\n";
   const Program& program = prepared().program();
   std::string text;
   for (int i = 0; i < program.num_steps(); ++i) {

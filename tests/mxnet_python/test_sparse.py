@@ -190,3 +190,47 @@ def test_rows_of_a_store():
     # Without ignore_sparse=False, sparse arrays are left as they are.
     store.pull("rows", out=out)
     assert out.asnumpy().tolist() == [[0, 0], [2, 4], [0, 0], [0, 0]]
+
+
+def test_executors_infer_storage():
+    data, weight = mx.sym.Variable("data"), mx.sym.Variable("weight")
+    rows_of = mx.sym.Embedding(data, weight, input_dim=5, output_dim=2, sparse_grad=True)
+    executor = rows_of.simple_bind(mx.cpu(), data=(3,), grad_req={"data": "null", "weight": "write"})
+    executor.arg_dict["data"][:] = nd.array([4, 1, 4])
+    executor.forward(is_train=True)
+    executor.backward([nd.ones((3, 2))])
+    gradient = executor.grad_dict["weight"]
+    assert gradient.stype == "row_sparse"
+    assert gradient.indices.asnumpy().tolist() == [1, 4]
+    assert gradient.data.asnumpy().tolist() == [[1, 1], [2, 2]]
+
+    square = mx.sym.sparse.square(mx.sym.Variable("data", stype="csr"))
+    executor = square.simple_bind(mx.cpu(), data=(4, 2), grad_req="null")
+    assert executor.arg_dict["data"].stype == "csr"
+    csr().copyto(executor.arg_dict["data"])
+    executor.forward()
+    assert executor.outputs[0].stype == "csr"
+    assert (executor.outputs[0].asnumpy() == ROWS**2).all()
+    executor = square.simple_bind(mx.cpu(), data=(4, 2), stype_dict={"data": "row_sparse"})
+    assert executor.arg_dict["data"].stype == "row_sparse"
+
+
+# MXNet refuses row_sparse weights without a store that updates them.
+@pytest.mark.parametrize("stype, store",
+                         [("default", None), ("default", "local"), ("row_sparse", "local")])
+def test_a_module_updates_the_rows_of_a_batch(stype, store):
+    weight = mx.sym.Variable("rows_weight", stype=stype)
+    rows_of = mx.sym.Embedding(mx.sym.Variable("data"), weight, input_dim=5, output_dim=2,
+                               sparse_grad=True, name="rows")
+    module = mx.mod.Module(mx.sym.MakeLoss(mx.sym.sum(rows_of)), label_names=None)
+    module.bind(data_shapes=[("data", (3,))])
+    module.init_params(mx.init.One())
+    module.init_optimizer(store, "sgd", {"learning_rate": 1.0, "rescale_grad": 1.0})
+    for indices in [[1, 4, 4], [0, 0, 1]]:
+        batch = mx.io.DataBatch([nd.array(indices)])
+        module.prepare(batch, sparse_row_id_fn=lambda batch: {"rows_weight": batch.data[0]})
+        module.forward_backward(batch)
+        module.update()
+    params = module.get_params()[0]["rows_weight"]
+    assert params.stype == stype
+    assert params.asnumpy()[:, 0].tolist() == [-1, -1, 1, 1, -1]

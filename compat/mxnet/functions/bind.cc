@@ -16,6 +16,7 @@
 #include "tessera/compat/mxnet/core/symbols.h"
 #include "tessera/compat/mxnet/functions/executors.h"
 #include "tessera/compat/mxnet/functions/ignored_names.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera::mxnet {
 
@@ -162,6 +163,7 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
   IgnoredNames ignored(symbol);
   ignored.RemoveFrom(&options.shapes);
   ignored.RemoveFrom(&options.types);
+  ignored.RemoveFrom(&options.storage_types);
   options.recomputes = MirrorsBackward();
   const auto bind = [&] {
     return ignored.Run([&] { return SimpleBind(symbol, device, options); });
@@ -180,6 +182,22 @@ std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, Simple
     return buffer->Take(name, shape, on, type);
   };
   return bind();
+}
+
+/// Returns the storage types of arguments, except those of number -1, which are not known.
+std::map<std::string, StorageType> StorageTypesOf(uint32_t count, const char** names,
+                                                  const int* numbers) {
+  std::map<std::string, StorageType> types;
+  const std::vector<std::string> keys = TextsOf(names, count, "provided_arg_stype_names");
+  ListOf(numbers, count, "provided_arg_stypes");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (numbers[i] < -1 || numbers[i] > static_cast<int>(StorageType::kCsr)) {
+      throw InvalidArgument("simple_bind: ", numbers[i], " is not the number of a storage type, ",
+                            "expected 0 (default), 1 (row_sparse) or 2 (csr)");
+    }
+    if (numbers[i] != -1) types[keys[i]] = static_cast<StorageType>(numbers[i]);
+  }
+  return types;
 }
 
 template <typename Extent>
@@ -266,8 +284,9 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
       const char** provided_grad_req_types, const uint32_t num_provided_arg_shapes,               \
       const char** provided_arg_shape_names, const Extent* provided_arg_shape_data,               \
       const uint32_t* provided_arg_shape_idx, const uint32_t num_provided_arg_dtypes,             \
-      const char** provided_arg_dtype_names, const int* provided_arg_dtypes, const uint32_t,      \
-      const char**, const int*, const uint32_t num_shared_arg_names,                              \
+      const char** provided_arg_dtype_names, const int* provided_arg_dtypes,                      \
+      const uint32_t num_provided_arg_stypes, const char** provided_arg_stype_names,              \
+      const int* provided_arg_stypes, const uint32_t num_shared_arg_names,                        \
       const char** shared_arg_name_list, int* shared_buffer_len,                                  \
       const char** shared_buffer_name_list, NDArrayHandle* shared_buffer_handle_list,             \
       const char*** updated_shared_buffer_name_list,                                              \
@@ -286,6 +305,8 @@ TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type,
       for (size_t i = 0; i < type_names.size(); ++i) {                                            \
         call.options.types[type_names[i]] = TypeOf(provided_arg_dtypes[i]);                       \
       }                                                                                           \
+      call.options.storage_types =                                                                \
+          StorageTypesOf(num_provided_arg_stypes, provided_arg_stype_names, provided_arg_stypes); \
       PutRequests(symbol.ListArguments(), provided_grad_req_list_len, provided_grad_req_names,    \
                   provided_grad_req_types, &call.options);                                        \
       call.shared_arguments =                                                                     \
