@@ -11,6 +11,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera {
 namespace {
@@ -405,7 +406,15 @@ void Module::InitParams(const Initializer& initializer, uint64_t seed, bool forc
   RequireBound("InitParams");
   if (params_initialized_ && !force) return;
   for (const std::map<std::string, NDArray>* arrays : {&args_, &auxs_}) {
-    for (const auto& [name, array] : *arrays) initializer.Initialize(name, seed, array);
+    for (const auto& [name, array] : *arrays) {
+      if (StorageTypeOf(array) == StorageType::kDefault) {
+        initializer.Initialize(name, seed, array);
+        continue;
+      }
+      const NDArray dense(array.shape(), array.device(), array.dtype());
+      initializer.Initialize(name, seed, dense);
+      CopyFromTo(dense, array);
+    }
   }
   params_initialized_ = true;
   SpreadParams();

@@ -16,7 +16,11 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/ndarray_iter.h"
+#include "tessera/kvstore/kvstore.h"
+#include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/serialization.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {
@@ -516,6 +520,39 @@ TEST(ModuleTest, TheMetricKeepsTheLastEpochAfterFit) {
   options.epoch_end.push_back([&](const EpochEndParam& param) { last = param.training[0].value; });
   module.Fit(train.get(), options);
   EXPECT_EQ(options.metric.Get()[0].value, last);
+}
+
+/// Trains rows of a weight that is stored as `storage`; returns the weight.
+NDArray TrainedRows(StorageType storage, std::shared_ptr<KVStore> store) {
+  const std::string number = std::to_string(static_cast<int>(storage));
+  Symbol x = Symbol::Apply(
+      "Embedding",
+      {Symbol::Variable("data"), Symbol::Variable("rows_weight", {{"__storage_type__", number}})},
+      {{"input_dim", "5"}, {"output_dim", "2"}, {"sparse_grad", "True"}}, "rows");
+  x = Symbol::Apply("MakeLoss", {x}, {}, "loss");
+  Module module(x, {.label_names = {}});
+  module.Bind({{"data", {3}}}, {});
+  module.InitParams(One());
+  module.InitOptimizer(std::make_shared<Sgd>(SgdOptions{{.learning_rate = 1, .rescale_grad = 1}}),
+                       std::move(store));
+  const std::vector<std::vector<float>> batches = {{1, 4, 4}, {0, 0, 1}};
+  for (const std::vector<float>& indices : batches) {
+    module.Forward({.data = {NDArray::FromVector(indices, {3})}}, /*is_train=*/true);
+    module.Backward();
+    module.Update();
+  }
+  return module.GetParams().arg.at("rows_weight");
+}
+
+TEST(ModuleTest, RowsOfAWeightAreTrained) {
+  for (const StorageType storage : {StorageType::kDefault, StorageType::kRowSparse}) {
+    for (const bool has_store : {false, true}) {
+      const NDArray weight =
+          TrainedRows(storage, has_store ? std::shared_ptr(KVStore::Create("local")) : nullptr);
+      EXPECT_EQ(StorageTypeOf(weight), storage);
+      EXPECT_THAT(weight.ToVector(), testing::ElementsAre(-1, -1, -1, -1, 1, 1, 1, 1, -1, -1));
+    }
+  }
 }
 
 }  // namespace

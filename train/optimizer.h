@@ -43,6 +43,10 @@ struct OptimizerOptions {
   /// Whether weights of 16 bits have copies in float32, on which steps are taken.
   bool multi_precision = true;
   std::shared_ptr<LossScaler> loss_scaler = nullptr;  ///< null: the loss is not scaled
+  /// Whether a row_sparse gradient changes only the rows of weight and states that it stores.
+  /// Otherwise the other rows take a step with gradient 0, as they always do in Lars and Lamb,
+  /// whose steps depend on norms, and if accumulate_steps is above 1.
+  bool lazy_update = true;
 };
 
 /// Settings of the parameters whose names fit a pattern.
@@ -56,8 +60,8 @@ struct ParameterRule {
 /// One parameter of an update.
 struct ParameterUpdate {
   int index;       ///< at least 0; the parameter's state belongs to it
-  NDArray weight;  ///< changes
-  NDArray grad;    ///< of the weight's shape and type
+  NDArray weight;  ///< changes; dense or row_sparse
+  NDArray grad;    ///< of the weight's shape and type; dense or row_sparse
 };
 
 /// Updates weights by their gradients, and keeps the state that each weight needs.
@@ -98,7 +102,8 @@ class Optimizer : public Stateful {
   void set_rescale_grad(double factor) { options_.rescale_grad = factor; }
 
   /// Updates the weight of that index. It is fastest if the index always comes with the same
-  /// arrays. Throws Error(kInvalidArgument) for a negative index, and if shapes or types differ.
+  /// arrays. Throws Error(kInvalidArgument) for a negative index, if shapes or types differ, and
+  /// for csr arrays.
   void Update(int index, const NDArray& weight, const NDArray& grad);
   /// Updates several weights: the small ones in one operation, so that many of them cost little
   /// more than their elements. It is fastest if it is always called with the same arrays. Throws

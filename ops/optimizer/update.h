@@ -10,7 +10,8 @@
 
 /// Steps of optimizers as functions of numbers: what the registered operators compute, for callers
 /// whose rates change with every step. A rule is a struct of the numbers of one weight's step;
-/// sgd.cc, adam.cc, adamw.cc, adaptive.cc, lamb.cc and lars.cc have the formulas.
+/// sgd.cc, adam.cc, adamw.cc, adaptive.cc, lamb.cc and lars.cc have the formulas. A rule steps on
+/// each element alone unless it has kUsesNorms.
 namespace tessera::ops_internal {
 
 /// The numbers of a step of gradient descent.
@@ -148,6 +149,7 @@ struct AdaDeltaRule {
 /// LAMB. States: mean, variance.
 struct LambRule {
   static constexpr const char* kName = "LAMB";
+  static constexpr bool kUsesNorms = true;
   static constexpr int kNumStates = 2;
   float lr = 0;
   float beta1 = 0.9f;
@@ -165,6 +167,7 @@ struct LambRule {
 /// LARS. State: the momentum.
 struct LarsRule : Descent {
   static constexpr const char* kName = "LARS";
+  static constexpr bool kUsesNorms = true;
   static constexpr int kNumStates = 1;
   float eta = 0.001f;
   float epsilon = 0;

@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ndarray/call/finite_check.h"
 #include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ops/optimizer/update.h"
 #include "tessera/train/name_pattern.h"
 #include "tessera/train/optimizer/rule.h"
@@ -31,6 +32,12 @@ NDArray Zeros(const TShape& shape, Device device, DType dtype) {
   NDArray zeros(shape, device, dtype);
   zeros = 0.0f;
   return zeros;
+}
+
+/// Returns the array if it is dense, or else a dense copy.
+NDArray Dense(const NDArray& array) {
+  return StorageTypeOf(array) == StorageType::kDefault ? array
+                                                       : sparse::Cast(array, StorageType::kDefault);
 }
 
 /// Adds rescale_grad times the gradient to a sum in the weight's place.
@@ -59,8 +66,15 @@ const StepPlan& FindOrMake(const std::shared_ptr<const Rule>& rule,
 /// Returns the sums of squares of all gradients, as arrays for each type.
 std::vector<NDArray> SumsOfSquares(const std::vector<ParameterUpdate>& updates) {
   std::map<DType, std::vector<NDArray>> of_type;
-  for (const ParameterUpdate& update : updates) of_type[update.grad.dtype()].push_back(update.grad);
   std::vector<NDArray> sums;
+  for (const ParameterUpdate& update : updates) {
+    if (StorageTypeOf(update.grad) == StorageType::kDefault) {
+      of_type[update.grad.dtype()].push_back(update.grad);
+    } else {
+      const NDArray squares = Invoke("square", {update.grad.AsType(DType::kFloat32)})[0];
+      sums.push_back(Invoke("sum", {squares})[0]);
+    }
+  }
   for (const auto& [dtype, grads] : of_type) {
     sums.push_back(
         Invoke("multi_sum_sq", grads, {{"num_arrays", std::to_string(grads.size())}})[0]);
@@ -173,6 +187,11 @@ void Optimizer::CheckUpdate(const ParameterUpdate& update) const {
   if (index < 0) {
     throw InvalidArgument("Optimizer::Update: index ", index, ", expected at least 0");
   }
+  if (StorageTypeOf(weight) == StorageType::kCsr || StorageTypeOf(grad) == StorageType::kCsr) {
+    throw InvalidArgument("Optimizer::Update: parameter ", index, " has a ", StorageTypeOf(weight),
+                          " weight and a ", StorageTypeOf(grad),
+                          " gradient, expected each to be default (dense) or row_sparse");
+  }
   if (weight.shape() != grad.shape() || weight.dtype() != grad.dtype()) {
     throw InvalidArgument("Optimizer::Update: parameter ", index, " has a weight ", weight.shape(),
                           " of ", weight.dtype(), " and a gradient ", grad.shape(), " of ",
@@ -214,6 +233,9 @@ void Optimizer::UpdateAll(std::span<const ParameterUpdate> updates) {
     factor = 1.0 / options_.accumulate_steps;
   }
   if (wanted.empty()) return;
+  if (rule_ != nullptr && (!options_.lazy_update || rule_->uses_norms())) {
+    for (ParameterUpdate& update : wanted) update.grad = Dense(update.grad);
+  }
   TakeSteps(wanted, factor);
   if (ndarray_internal::ChecksFinite()) AwaitSteps(wanted);
 }
@@ -284,7 +306,7 @@ void Optimizer::PrepareStates(const ParameterUpdate& update) {
   for (int k = 0; k < rule_->num_states(); ++k) {
     states.push_back(Zeros(weight.shape(), weight.device(), dtype));
   }
-  if (master) states.push_back(weight.AsType(DType::kFloat32));
+  if (master) states.push_back(Dense(weight).AsType(DType::kFloat32));
 }
 
 StepRates Optimizer::NextRates(int index, double factor) {

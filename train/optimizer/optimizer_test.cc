@@ -8,9 +8,15 @@
 #include <memory>
 #include <vector>
 
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/train/adam.h"
 #include "tessera/train/sgd.h"
 
@@ -20,7 +26,9 @@ namespace {
 using ndarray_testing::Vector;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::FloatEq;
 using testing::HasSubstr;
+using testing::Pointwise;
 
 TEST(OptimizerTest, SgdFollowsTheGradient) {
   Sgd sgd({{.learning_rate = 0.5}});
@@ -302,6 +310,102 @@ TEST(OptimizerTest, AStateThatDoesNotFitIsRefused) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("parameter 0"), HasSubstr("(3,)")));
+  }
+}
+
+/// Returns a gradient (6, 2) with the rows 1, 2 and 4.
+NDArray Rows(float scale) {
+  const std::vector<float> values = {1 * scale, 2 * scale, 3 * scale,
+                                     4 * scale, 5 * scale, 6 * scale};
+  return sparse::FromRows(NDArray::FromVector(values, {3, 2}), Vector({1, 2, 4}), {6, 2});
+}
+
+NDArray Weight() {
+  std::vector<float> values;
+  for (int i = 0; i < 12; ++i) values.push_back(static_cast<float>(i) - 5.5f);
+  return NDArray::FromVector(values, {6, 2});
+}
+
+/// Returns the weight after three steps with gradients of Rows, made dense if `dense`.
+std::vector<float> AfterRows(Optimizer* optimizer, NDArray weight, bool dense = false) {
+  for (const float scale : {1.0f, -2.0f, 0.5f}) {
+    NDArray grad = Rows(scale);
+    if (dense) grad = sparse::Cast(grad, StorageType::kDefault);
+    optimizer->Update(0, weight, grad);
+  }
+  return weight.ToVector();
+}
+
+TEST(OptimizerTest, RowsOfAGradientTakeTheStepsOfADenseOne) {
+  const OptimizerOptions options = {.learning_rate = 0.1, .rescale_grad = 0.5};
+  // Without decay, a row with gradient 0 stays as it is.
+  Sgd sparse_sgd({options, 0.9}), dense_sgd({options, 0.9});
+  EXPECT_THAT(AfterRows(&sparse_sgd, Weight()),
+              Pointwise(FloatEq(), AfterRows(&dense_sgd, Weight(), true)));
+  Adam sparse_adam({options}), dense_adam({options});
+  EXPECT_THAT(AfterRows(&sparse_adam, Weight()),
+              Pointwise(FloatEq(), AfterRows(&dense_adam, Weight(), true)));
+}
+
+TEST(OptimizerTest, LazyStepsLeaveTheOtherRows) {
+  OptimizerOptions options = {.learning_rate = 0.1, .wd = 0.5};
+  const std::vector<float> before = Weight().ToVector();
+  Sgd lazy({options});
+  const std::vector<float> rows = AfterRows(&lazy, Weight());
+  options.lazy_update = false;
+  Sgd standard({options}), dense({options});
+  const std::vector<float> all = AfterRows(&standard, Weight());
+  EXPECT_EQ(all, AfterRows(&dense, Weight(), true));
+  for (const size_t row : {0u, 3u, 5u}) {
+    EXPECT_EQ(rows[2 * row], before[2 * row]);
+    EXPECT_NE(all[2 * row], before[2 * row]);
+  }
+  for (const size_t row : {1u, 2u, 4u}) EXPECT_FLOAT_EQ(rows[2 * row], all[2 * row]);
+}
+
+TEST(OptimizerTest, ANormSeesTheWholeGradient) {
+  Lars rows({{.learning_rate = 0.1, .wd = 0.5}}), dense({{.learning_rate = 0.1, .wd = 0.5}});
+  EXPECT_EQ(AfterRows(&rows, Weight()), AfterRows(&dense, Weight(), true));
+}
+
+TEST(OptimizerTest, ClippingCountsTheRowsOfAllGradients) {
+  const NDArray other = Vector({0});
+  // The norm of the rows 1 to 6 and of 3 is 10.
+  Sgd sgd({{.learning_rate = 1, .clip_global_norm = 5}});
+  NDArray weight = NDArray({6, 2});
+  weight = 0;
+  const ParameterUpdate updates[] = {{0, weight, Rows(1)}, {1, other, Vector({3})}};
+  sgd.UpdateAll(updates);
+  EXPECT_THAT(other.ToVector(), ElementsAre(-1.5f));
+  EXPECT_THAT(weight.ToVector(), ElementsAre(0, 0, -0.5f, -1, -1.5f, -2, 0, 0, -2.5f, -3, 0, 0));
+}
+
+TEST(OptimizerTest, RowsAreAccumulated) {
+  Sgd sgd({{.learning_rate = 1, .accumulate_steps = 2}});
+  NDArray weight = NDArray({6, 2});
+  weight = 0;
+  sgd.Update(0, weight, Rows(1));
+  sgd.Update(0, weight, Rows(3));
+  EXPECT_THAT(weight.ToVector(), ElementsAre(0, 0, -2, -4, -6, -8, 0, 0, -10, -12, 0, 0));
+}
+
+TEST(OptimizerTest, ARowSparseWeightStoresTheRowsThatChange) {
+  Sgd sgd({{.learning_rate = 1}, 0.5});
+  NDArray weight = sparse::FromRows(NDArray::FromVector(std::vector<float>{10, 20}, {1, 2}),
+                                    Vector({2}), {6, 2});
+  sgd.Update(0, weight, Rows(1));
+  EXPECT_THAT(weight.ToVector(), ElementsAre(0, 0, -1, -2, 7, 16, 0, 0, -5, -6, 0, 0));
+  NDArray half = sparse::Zeros(StorageType::kRowSparse, {6, 2}, Device::Cpu(), DType::kFloat16);
+  sgd.Update(1, half, Rows(1).AsType(DType::kFloat16));
+  EXPECT_THAT(half.AsType(DType::kFloat32).ToVector(),
+              ElementsAre(0, 0, -1, -2, -3, -4, 0, 0, -5, -6, 0, 0));
+
+  const NDArray csr = sparse::Zeros(StorageType::kCsr, {6, 2});
+  try {
+    sgd.Update(2, csr, Rows(1));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("parameter 2"), HasSubstr("csr weight")));
   }
 }
 

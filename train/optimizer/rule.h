@@ -22,6 +22,9 @@ class Rule {
   virtual const char* name() const = 0;
   /// Returns the number of a weight's states, without a master copy.
   virtual int num_states() const = 0;
+  /// Returns whether a step depends on norms of the weight or the gradient, not on each element
+  /// alone.
+  virtual bool uses_norms() const = 0;
   /// Takes a step for each of several weights of one type, as ops_internal::Update does.
   virtual void Run(DeviceType device, std::span<const StepRates> rates,
                    std::span<const ops_internal::StepArguments> arguments, bool master,
@@ -37,6 +40,9 @@ std::shared_ptr<const Rule> MakeRule(Make make) {
 
     const char* name() const override { return R::kName; }
     int num_states() const override { return R::kNumStates; }
+    bool uses_norms() const override {
+      return requires { R::kUsesNorms; };
+    }
     void Run(DeviceType device, std::span<const StepRates> rates,
              std::span<const ops_internal::StepArguments> arguments, bool master,
              const OpContext& context) const override {

@@ -9,25 +9,62 @@
 #include <tuple>
 #include <utility>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/call/finite_check.h"
 #include "tessera/ndarray/memory/device_runtime.h"
+#include "tessera/ndarray/memory/sparse_store.h"
+#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera::train_internal {
 namespace {
 
+using base_internal::At;
+using ndarray_internal::ArrayAccess;
+using ndarray_internal::NewSparseParts;
+using ndarray_internal::SparseStore;
 using ops_internal::StepArguments;
 
 // A weight of more elements has an operation of its own: the engine's share in its time is small,
 // and it need not wait for other gradients.
 constexpr index_t kMostOfSmall = index_t{1} << 16;
 
-/// Returns whether both name the same elements. Parts of one array share its variable.
+/// Returns whether both name the same elements. Parts of one dense array share its variable.
 bool IsSame(const NDArray& a, const NDArray& b) {
-  return a.var() == b.var() && a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         a.data().dptr_ == b.data().dptr_;
+  if (a.var() != b.var() || a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  return ArrayAccess::Sparse(a) != nullptr || a.data().dptr_ == b.data().dptr_;
 }
+
+/// The elements of a weight in an operation that changes them. A row_sparse weight stores all of
+/// its rows from then on.
+class WeightValues {
+ public:
+  explicit WeightValues(const NDArray& weight) {
+    SparseStore* const store = ArrayAccess::Sparse(weight);
+    if (store == nullptr) {
+      values_ = weight.data();
+      return;
+    }
+    parts_ = std::make_unique<NewSparseParts>(store);
+    SparseBlob rows = store->Blob();
+    rows.allocator = parts_.get();
+    ops_internal::StoreAllRows(&rows);
+    values_ = rows.values;
+  }
+
+  const TBlob& blob() const { return values_; }
+  /// Lets the weight have the elements, if they have new memory.
+  void Commit() {
+    if (parts_ != nullptr) parts_->Commit();
+  }
+
+ private:
+  TBlob values_;
+  std::unique_ptr<NewSparseParts> parts_;  // null for a dense weight
+};
 
 /// Returns the factor of gradients whose squares add up to the sum of all elements of `squares`.
 double ClippingFactor(std::span<const NDArray> squares, double rescale_grad, double clip_norm) {
@@ -57,37 +94,71 @@ struct StepPlan::Group {
   std::vector<Variable*> updates;  // of weights and states
 
   void Run(std::span<const StepRates> rates) const {
-    std::vector<StepArguments> arguments(weights.size());
-    const auto array = [](const NDArray& from) {
-      const TBlob blob = from.data();
-      return ops_internal::StepArray{blob.dptr_, blob.type_flag_};
-    };
+    std::vector<WeightValues> values;
+    std::vector<TBlob> gradients;
+    std::vector<StepArguments> steps;
+    std::vector<StepRates> rates_of_steps;
     for (size_t i = 0; i < weights.size(); ++i) {
-      StepArguments& step = arguments[i];
-      step.size = weights[i].shape().Size();
-      step.weight = step.out = array(weights[i]);
-      step.grad = array(grads[i]);
-      step.req = kWriteInplace;
-      for (size_t k = 0; k < states[i].size(); ++k) {
-        step.states[k] = array(states[i][k]);
-        step.keeps[k] = true;
-      }
+      values.emplace_back(weights[i]);
+      gradients.push_back(AddSteps(i, values.back().blob(), &steps));
+      rates_of_steps.resize(steps.size(), rates[i]);
     }
     RunOnDevice(device, [&](void* stream) {
-      rule->Run(device.type, rates, arguments, master, {.is_train = true, .stream = stream});
-      if (ndarray_internal::ChecksFinite()) Check(stream);
+      const OpContext context{.is_train = true, .stream = stream};
+      if (!steps.empty()) rule->Run(device.type, rates_of_steps, steps, master, context);
+      if (ndarray_internal::ChecksFinite()) Check(values, gradients, stream);
     });
+    for (WeightValues& each : values) each.Commit();
+  }
+
+  /// Adds the steps of update i: one of the whole weight or, with a row_sparse gradient, one of
+  /// each run of consecutive rows that it stores. Returns the gradient's elements.
+  TBlob AddSteps(size_t i, const TBlob& weight, std::vector<StepArguments>* steps) const {
+    const auto part = [](const TBlob& blob, index_t begin) {
+      char* const data = static_cast<char*>(blob.dptr_);
+      const index_t begin_bytes = begin * DTypeSizeBytes(blob.type_flag_);
+      return ops_internal::StepArray{begin == 0 ? data : data + begin_bytes, blob.type_flag_};
+    };
+    // A step of `size` elements from `begin` on, whose gradients begin at `grad_begin`.
+    const auto add = [&](index_t begin, const TBlob& grad, index_t grad_begin, index_t size) {
+      StepArguments step;
+      step.size = size;
+      step.weight = step.out = part(weight, begin);
+      step.grad = part(grad, grad_begin);
+      step.req = kWriteInplace;
+      for (size_t k = 0; k < states[i].size(); ++k) {
+        step.states[k] = part(states[i][k].data(), begin);
+        step.keeps[k] = true;
+      }
+      steps->push_back(step);
+    };
+    SparseStore* const store = ArrayAccess::Sparse(grads[i]);
+    if (store == nullptr) {
+      const TBlob grad = grads[i].data();
+      add(0, grad, 0, weight.Size());
+      return grad;
+    }
+    const SparseBlob grad = store->Blob();
+    const index_t width = grad.width();
+    for (index_t k = 0; k < grad.count();) {
+      const index_t first = k;
+      const int64_t row = grad.indices[At(first)];
+      while (k < grad.count() && grad.indices[At(k)] == row + (k - first)) ++k;
+      add(row * width, grad.values, first * width, (k - first) * width);
+    }
+    return grad.values;
   }
 
   /// Throws Error(kOutOfRange) that names the optimizer and the parameter, if a step has left a
   /// weight or a state that is not finite.
-  void Check(void* stream) const {
+  void Check(std::span<const WeightValues> values, std::span<const TBlob> gradients,
+             void* stream) const {
     for (size_t i = 0; i < weights.size(); ++i) {
-      std::vector<ndarray_internal::NamedBlob> written = {{"weight", weights[i].data()}};
+      std::vector<ndarray_internal::NamedBlob> written = {{"weight", values[i].blob()}};
       for (size_t k = 0; k < states[i].size(); ++k) {
         written.push_back({"state " + std::to_string(k), states[i][k].data()});
       }
-      const ndarray_internal::NamedBlob grad = {"gradient", grads[i].data()};
+      const ndarray_internal::NamedBlob grad = {"gradient", gradients[i]};
       try {
         ndarray_internal::CheckFinite({&grad, 1}, written, stream);
       } catch (const Error& error) {

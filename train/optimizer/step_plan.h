@@ -12,7 +12,8 @@
 namespace tessera::train_internal {
 
 /// The operations that take the steps of several weights: one for all small weights of a device and
-/// type, one for each large weight. A plan is made for given arrays and run many times.
+/// type, one for each large weight. With a row_sparse gradient, the rows that it stores take steps.
+/// A plan is made for given arrays and run many times.
 class StepPlan {
  public:
   /// states[i] belong to updates[i]; the last one is the weight's float32 copy if there are more
