@@ -9,11 +9,13 @@ namespace tessera::nn {
 using nn_internal::Text;
 
 Embedding::Embedding(index_t input_dim, index_t output_dim,
-                     std::shared_ptr<const Initializer> weight_initializer)
+                     std::shared_ptr<const Initializer> weight_initializer, bool sparse_grad)
     : input_dim_(input_dim),
       output_dim_(output_dim),
-      weight_(AddParameter("weight", {.shape = {input_dim, output_dim},
-                                      .initializer = std::move(weight_initializer)})) {
+      weight_(AddParameter(
+          "weight", {.shape = {input_dim, output_dim},
+                     .grad_storage = sparse_grad ? StorageType::kRowSparse : StorageType::kDefault,
+                     .initializer = std::move(weight_initializer)})) {
   nn_internal::RequireAtLeast("Embedding", "input_dim", input_dim, 1);
   nn_internal::RequireAtLeast("Embedding", "output_dim", output_dim, 1);
 }

@@ -9,6 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/train/nn/layer_trace.h"
 
 namespace tessera::nn {
@@ -68,7 +69,10 @@ struct Parameter::State {
     for (const Device device : devices) {
       NDArray copy(shape, device, options.dtype, /*delay_alloc=*/false, kTag);
       CopyFromTo(values, copy);
-      if (options.grad_req != kNullOp) copy.AttachGrad(options.grad_req);
+      if (options.grad_req != kNullOp) {
+        const NDArray gradient = sparse::Zeros(options.grad_storage, shape, device, options.dtype);
+        autograd::MarkVariables({&copy, 1}, {&gradient, 1}, {&options.grad_req, 1});
+      }
       copies.push_back(std::move(copy));
     }
     arrays = std::move(copies);

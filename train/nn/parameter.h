@@ -12,6 +12,7 @@
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/train/initializer.h"
 
 namespace tessera::nn {
@@ -25,6 +26,8 @@ struct ParameterOptions {
   /// How Backward writes the gradient. Training does not change a parameter with kNullOp, such as
   /// a running mean.
   OpReqType grad_req = kWriteTo;
+  /// How the gradient stores its elements: a row_sparse one has the rows that Backward reaches.
+  StorageType grad_storage = StorageType::kDefault;
   /// Sets the first values, whatever the parameter's name is; null: Layer::Initialize's does.
   std::shared_ptr<const Initializer> initializer = nullptr;
   double lr_mult = 1;  ///< the factor of the learning rate

@@ -11,7 +11,12 @@
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/kvstore/testing/simulated_communicator.h"
 #include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ops/sparse.h"
+#include "tessera/train/initializer.h"
 #include "tessera/train/nn/dense.h"
+#include "tessera/train/nn/embedding.h"
 #include "tessera/train/nn/layer.h"
 #include "tessera/train/nn/norm.h"
 #include "tessera/train/nn/sequential.h"
@@ -206,6 +211,26 @@ TEST(TrainerTest, GradientsMustBeNew) {
   ExpectError(Error::kInvalidArgument, "batch_size is 0", [&] { lenient.Step(0); });
   ExpectError(Error::kInvalidArgument, "the optimizer is null",
               [&] { Trainer(parameters, nullptr); });
+}
+
+TEST(TrainerTest, TheVectorsOfABatchTakeAStep) {
+  for (const bool has_store : {false, true}) {
+    for (const bool compiles : {false, true}) {
+      Embedding net(5, 2, std::make_shared<One>(), /*sparse_grad=*/true);
+      net.Initialize();
+      if (compiles) net.Compile();
+      Trainer trainer(net.Parameters(), MakeSgd(1),
+                      {.kvstore = has_store ? KVStore::Create("local") : nullptr});
+      const NDArray weight = net.Parameters()[0].parameter.Data();
+      for (int step = 0; step < 2; ++step) {
+        Backward(net, Matrix({1, 4, 4, 1, 3}, {5}));
+        EXPECT_EQ(StorageTypeOf(weight.grad()), StorageType::kRowSparse);
+        EXPECT_EQ(sparse::Count(weight.grad()), 3);
+        trainer.Step(1);
+      }
+      EXPECT_THAT(weight.ToVector(), ElementsAre(1, 1, -3, -3, 1, 1, -1, -1, -3, -3));
+    }
+  }
 }
 
 }  // namespace
