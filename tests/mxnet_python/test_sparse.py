@@ -234,3 +234,32 @@ def test_a_module_updates_the_rows_of_a_batch(stype, store):
     params = module.get_params()[0]["rows_weight"]
     assert params.stype == stype
     assert params.asnumpy()[:, 0].tolist() == [-1, -1, 1, 1, -1]
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_products_of_a_matrix(transpose):
+    matrix, weight = csr(), nd.array(np.arange(8 if transpose else 4).reshape(-1, 2))
+    expected = (ROWS.T if transpose else ROWS) @ weight.asnumpy()
+    weight.attach_grad(stype="default" if transpose else "row_sparse")
+    with autograd.record():
+        out = nd.sparse.dot(matrix, weight, transpose_a=transpose)
+    assert out.stype == ("row_sparse" if transpose else "default")
+    assert (out.asnumpy() == expected).all()
+    out.backward(nd.ones(out.shape))
+    gradient = (ROWS if transpose else ROWS.T) @ np.ones(expected.shape)
+    assert (weight.grad.asnumpy() == gradient).all()
+    out = nd.sparse.dot(matrix, weight, transpose_a=transpose, forward_stype="default")
+    assert out.stype == "default" and (out.asnumpy() == expected).all()
+
+
+def test_executors_of_a_product():
+    product = mx.sym.sparse.dot(mx.sym.Variable("data", stype="csr"), mx.sym.Variable("weight"))
+    executor = product.simple_bind(mx.cpu(), data=(4, 2), weight=(2, 3),
+                                   grad_req={"data": "null", "weight": "write"})
+    csr().copyto(executor.arg_dict["data"])
+    executor.forward(is_train=True)
+    executor.backward([nd.ones((4, 3))])
+    assert executor.outputs[0].stype == "default"
+    gradient = executor.grad_dict["weight"]
+    assert gradient.stype == "row_sparse"
+    assert (gradient.asnumpy() == ROWS.T @ np.ones((4, 3))).all()

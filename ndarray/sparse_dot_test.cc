@@ -1,0 +1,144 @@
+// Products of sparse arrays beside those of dense ones.
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
+#include "tessera/ndarray/testing/array_values.h"
+#include "tessera/ops/operator.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/sparse.h"
+
+namespace tessera {
+namespace {
+
+using ndarray_testing::Read;
+using ndarray_testing::ReadAs;
+using ndarray_testing::Vector;
+using ::testing::ElementsAre;
+
+constexpr StorageType kDense = StorageType::kDefault;
+constexpr StorageType kRows = StorageType::kRowSparse;
+constexpr StorageType kCsr = StorageType::kCsr;
+
+/// Returns small integers, of which a share is not 0, so that sums of products are exact.
+NDArray Pattern(const TShape& shape, double share, std::mt19937* random) {
+  std::bernoulli_distribution is_stored(share);
+  std::uniform_int_distribution<int> value(1, 4);
+  std::vector<float> elements(static_cast<size_t>(shape.Size()));
+  for (float& element : elements) {
+    element = is_stored(*random) ? static_cast<float>(value(*random)) : 0;
+  }
+  return NDArray::FromVector(elements, shape);
+}
+
+NDArray Dot(const NDArray& lhs, const NDArray& rhs, const ParameterMap& parameters) {
+  return Invoke("dot", {lhs, rhs}, parameters)[0];
+}
+
+/// The product with its gradients, for a head gradient.
+struct Product {
+  NDArray out, lhs_grad, rhs_grad;
+
+  Product(const NDArray& lhs, const NDArray& rhs, const ParameterMap& parameters,
+          const NDArray& head) {
+    const NDArray a = lhs.Detach(), b = rhs.Detach();
+    lhs_grad = NDArray(a.shape(), a.device(), a.dtype());
+    rhs_grad = sparse::Zeros(StorageTypeOf(lhs) == kCsr ? kRows : kDense, b.shape(), b.device(),
+                             b.dtype());
+    const NDArray variables[] = {a, b}, gradients[] = {lhs_grad, rhs_grad};
+    const OpReqType requests[] = {kWriteTo, kWriteTo};
+    autograd::MarkVariables(variables, gradients, requests);
+    {
+      const autograd::Record record;
+      out = Dot(a, b, parameters);
+    }
+    autograd::Backward({out}, {head});
+  }
+};
+
+TEST(SparseDotTest, ProductsAndGradientsAreThoseOfDenseArrays) {
+  std::mt19937 random(1);
+  // More columns than elements are sorted, fewer are counted; 64 columns of rhs are a block.
+  const std::pair<TShape, double> matrices[] = {{{7, 5}, 0.4}, {{7, 5}, 0},      {{7, 5}, 1},
+                                                {{1, 1}, 1},   {{3, 500}, 0.01}, {{300, 40}, 0.1},
+                                                {{0, 4}, 1},   {{4, 0}, 1}};
+  for (const auto& [shape, share] : matrices) {
+    for (const index_t width : {1, 3, 64, 65, 130}) {
+      for (const bool transposes : {false, true}) {
+        for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+          const ParameterMap parameters = {{"transpose_a", transposes ? "True" : "False"}};
+          const NDArray dense = Pattern(shape, share, &random).AsType(dtype);
+          const index_t inner = shape[transposes ? 0 : 1], outer = shape[transposes ? 1 : 0];
+          const NDArray rhs = Pattern({inner, width}, 0.9, &random).AsType(dtype);
+          const NDArray head = Pattern({outer, width}, 0.9, &random).AsType(dtype);
+          const Product expected(dense, rhs, parameters, head);
+          const Product product(sparse::Cast(dense, kCsr), rhs, parameters, head);
+          ASSERT_EQ(StorageTypeOf(product.out), transposes ? kRows : kDense);
+          sparse::CheckFormat(product.out);
+          ASSERT_EQ(Read(product.out), Read(expected.out)) << shape << width << transposes << dtype;
+          ASSERT_EQ(Read(product.lhs_grad), Read(expected.lhs_grad)) << shape << width << dtype;
+          ASSERT_EQ(Read(product.rhs_grad), Read(expected.rhs_grad)) << shape << width << dtype;
+        }
+      }
+    }
+  }
+}
+
+TEST(SparseDotTest, ArraysOfOtherRanks) {
+  const NDArray csr =
+      sparse::Cast(NDArray::FromVector(std::vector<float>{0, 2, 3, 0}, {2, 2}), kCsr);
+  EXPECT_THAT(Dot(csr, Vector({10, 1}), {}).ToVector(), ElementsAre(2, 30));
+  EXPECT_THAT(Dot(csr, Vector({10, 1}), {{"transpose_a", "True"}}).ToVector(), ElementsAre(3, 20));
+  const NDArray cube = NDArray::FromVector(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
+  const NDArray product = Dot(csr, cube, {});
+  EXPECT_EQ(product.shape(), (TShape{2, 2, 2}));
+  EXPECT_THAT(product.ToVector(), ElementsAre(10, 12, 14, 16, 3, 6, 9, 12));
+}
+
+TEST(SparseDotTest, OutputsTakeTheStorageThatIsAsked) {
+  const NDArray csr =
+      sparse::Cast(NDArray::FromVector(std::vector<float>{0, 2, 3, 0}, {2, 2}), kCsr);
+  const NDArray rhs = NDArray::FromVector(std::vector<float>{1, 2}, {2, 1});
+  const ParameterMap transposed = {{"transpose_a", "True"}, {"forward_stype", "default"}};
+  const NDArray dense = Dot(csr, rhs, transposed);
+  EXPECT_EQ(StorageTypeOf(dense), kDense);
+  EXPECT_THAT(dense.ToVector(), ElementsAre(6, 2));
+  // Added to what is there.
+  const NDArray inputs[] = {csr, rhs};
+  Invoke("dot", inputs, {&dense, 1}, transposed, kAddTo);
+  EXPECT_THAT(dense.ToVector(), ElementsAre(12, 4));
+  Invoke("dot", inputs, {&dense, 1}, {}, kAddTo);
+  EXPECT_THAT(dense.ToVector(), ElementsAre(16, 7));
+  const NDArray rows = sparse::Cast(dense, kRows);
+  Invoke("dot", inputs, {&rows, 1}, {{"transpose_a", "True"}}, kAddTo);
+  EXPECT_THAT(rows.ToVector(), ElementsAre(22, 9));
+  // Without a form.
+  EXPECT_THAT(
+      Dot(csr, NDArray::FromVector(std::vector<float>{1, 2}, {1, 2}), {{"transpose_b", "True"}})
+          .ToVector(),
+      ElementsAre(4, 3));
+}
+
+TEST(SparseDotTest, NothingOfTheWholeShapeIsMade) {
+  // A dense gradient would take 8 GiB.
+  constexpr index_t kColumns = index_t{1} << 30;
+  const NDArray columns = Vector({7, 1 << 24, 7}).AsType(DType::kInt64);
+  const NDArray csr = sparse::FromCsr(Vector({1, 2, 3}), Vector({0, 2, 3}), columns, {2, kColumns});
+  const NDArray rhs = NDArray::FromVector(std::vector<float>{1, 2, 10, 20}, {2, 2});
+  const NDArray product = Dot(csr, rhs, {{"transpose_a", "True"}});
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(product)), ElementsAre(7, 1 << 24));
+  EXPECT_THAT(Read(sparse::Values(product)), ElementsAre(31, 62, 2, 4));
+}
+
+}  // namespace
+}  // namespace tessera
