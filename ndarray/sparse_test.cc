@@ -244,6 +244,41 @@ TEST(SparseTest, FunctionsThatKeepZeroComputeOnWhatIsStored) {
   }
 }
 
+TEST(SparseTest, ComparisonsWithANumberAreSparseWhereTheyAreFalseForZero) {
+  for (const StorageType storage : {kRows, kCsr}) {
+    const NDArray array = sparse::Cast(TwoRows(), storage);
+    const std::vector<std::tuple<std::string, std::string, bool>> calls = {
+        {"_equal_scalar", "2", true},         {"_equal_scalar", "0", false},
+        {"_not_equal_scalar", "0", true},     {"_not_equal_scalar", "2", false},
+        {"_greater_scalar", "0", true},       {"_greater_scalar", "-1", false},
+        {"_greater_equal_scalar", "2", true}, {"_greater_equal_scalar", "0", false},
+        {"_lesser_scalar", "-1", true},       {"_lesser_scalar", "3", false},
+        {"_lesser_equal_scalar", "-1", true}, {"_lesser_equal_scalar", "0", false}};
+    for (const auto& [op, scalar, is_sparse] : calls) {
+      const NDArray result = Invoke(op, {&array, 1}, {{"scalar", scalar}})[0];
+      EXPECT_EQ(StorageTypeOf(result), is_sparse ? storage : kDense) << op << scalar;
+      const NDArray dense = sparse::Cast(array, kDense);
+      EXPECT_EQ(result.ToVector(), Invoke(op, {&dense, 1}, {{"scalar", scalar}})[0].ToVector())
+          << op << scalar;
+    }
+  }
+}
+
+TEST(SparseTest, TakeGivesRowsOfACsrArray) {
+  const NDArray csr = sparse::Cast(TwoRows(), kCsr);
+  const NDArray taken = Invoke("take", {csr, Vector({3, 1, 9, 0})}, {{"mode", "clip"}})[0];
+  EXPECT_EQ(StorageTypeOf(taken), kCsr);
+  sparse::CheckFormat(taken);
+  EXPECT_THAT(ReadAs<int64_t>(sparse::IndPtr(taken)), ElementsAre(0, 2, 4, 6, 6));
+  EXPECT_THAT(taken.ToVector(), ElementsAre(3, 4, 1, 2, 3, 4, 0, 0));
+  const NDArray none = Invoke("take", {csr, Indices({})}, {{"mode", "wrap"}})[0];
+  EXPECT_EQ(none.shape(), TShape({0, 2}));
+  // A csr array has two axes.
+  const NDArray cube = Invoke("take", {csr, Dense({2, 1}, {1, 0})}, {{"mode", "clip"}})[0];
+  EXPECT_EQ(StorageTypeOf(cube), kDense);
+  EXPECT_THAT(cube.ToVector(), ElementsAre(1, 2, 0, 0));
+}
+
 TEST(SparseTest, ReductionsOfAllElementsReadWhatIsStored) {
   for (const StorageType storage : {kRows, kCsr}) {
     const NDArray array = sparse::Cast(TwoRows(), storage);

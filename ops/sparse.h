@@ -103,7 +103,8 @@ class SparseForm {
 
   /// Returns the storage types of the outputs of a call, or nothing if the form does not compute
   /// such a call. `out` has the types of arrays that wait for the results, or kUndefined; the
-  /// result may differ from them, and is then converted.
+  /// result may differ from them, and is then converted. A call with a csr output that is no matrix
+  /// runs on dense copies.
   virtual std::optional<StorageTypes> Infer(const OperatorProperty& property,
                                             std::span<const StorageType> in,
                                             std::span<const StorageType> out) const = 0;

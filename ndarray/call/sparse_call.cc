@@ -210,6 +210,10 @@ std::optional<std::vector<NDArray>> CallSparse(const std::shared_ptr<const CallP
     StorageTypes wanted = TypesOf(outputs);
     wanted.resize(plan->num_outputs(), StorageType::kUndefined);
     types = form->Infer(*plan->property(), TypesOf(inputs), wanted);
+    for (size_t i = 0; any && types && i < types->size(); ++i) {
+      const bool is_matrix = plan->signature().out_shape[i].ndim() == 2;
+      if ((*types)[i] == StorageType::kCsr && !is_matrix) types = std::nullopt;
+    }
   }
   if (!any && (!types || AllDense(*types))) return std::nullopt;
   if (!types) return CallOnDense(plan, inputs, outputs, req);

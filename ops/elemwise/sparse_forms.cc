@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/ops/loops/sparse_parts.h"
@@ -60,9 +62,17 @@ class MapForm final : public SparseForm {
       return value;
     };
     if (property.RegisteredName() == "clip") return number("a_min") <= 0 && number("a_max") >= 0;
+    const double scalar = number("scalar");
     // 0 / 0 and 0 * infinity are no numbers.
-    if (property.RegisteredName() == "_div_scalar") return number("scalar") != 0;
-    return std::isfinite(number("scalar"));
+    if (property.RegisteredName() == "_div_scalar") return scalar != 0;
+    const std::pair<std::string_view, bool> comparisons_of_zero[] = {
+        {"_equal_scalar", 0 == scalar},  {"_not_equal_scalar", 0 != scalar},
+        {"_greater_scalar", 0 > scalar}, {"_greater_equal_scalar", 0 >= scalar},
+        {"_lesser_scalar", 0 < scalar},  {"_lesser_equal_scalar", 0 <= scalar}};
+    for (const auto& [name, holds] : comparisons_of_zero) {
+      if (property.RegisteredName() == name) return !holds;
+    }
+    return std::isfinite(scalar);
   }
 };
 
@@ -92,6 +102,11 @@ bool RegisterForms() {
         "floor",       "trunc",       "fix",      "round", "square", "sqrt",    "cbrt",
         "relu",        "clip",        "sin",      "tan",   "arcsin", "arctan",  "sinh",
         "tanh",        "arcsinh",     "arctanh",  "expm1", "log1p",  "degrees", "radians"}) {
+    RegisterSparseForm(name, std::make_unique<MapForm>());
+  }
+  for (const char* const name :
+       {"_equal_scalar", "_not_equal_scalar", "_greater_scalar", "_greater_equal_scalar",
+        "_lesser_scalar", "_lesser_equal_scalar"}) {
     RegisterSparseForm(name, std::make_unique<MapForm>());
   }
   for (const char* const name : {"elemwise_add", "add_n"}) {

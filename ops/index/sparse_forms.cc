@@ -3,7 +3,7 @@
 //
 // The gradient of the matrix is row_sparse, with the rows that were chosen, if an Embedding has
 // sparse_grad or if the array that waits for the gradient is row_sparse. A row_sparse matrix gives
-// the rows that it stores; the others are 0.
+// the rows that it stores; the others are 0. take gives rows of a csr matrix as another one.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -26,15 +26,17 @@ using ops_internal::RowTables;
 /// Rows of a matrix chosen by an array of indices.
 class RowsForm : public SparseForm {
  public:
-  /// The positions of matrix and indices among the inputs.
-  RowsForm(int matrix, int indices) : matrix_(At(matrix)), indices_(At(indices)) {}
+  /// The positions of matrix and indices among the inputs, and whether the matrix may be csr.
+  RowsForm(int matrix, int indices, bool takes_csr)
+      : matrix_(At(matrix)), indices_(At(indices)), takes_csr_(takes_csr) {}
 
   std::optional<StorageTypes> Infer(const OperatorProperty& property,
                                     std::span<const StorageType> in,
                                     std::span<const StorageType>) const override {
     if (!ModeOf(property) || in[indices_] != StorageType::kDefault) return std::nullopt;
-    if (in[matrix_] == StorageType::kCsr) return std::nullopt;
-    return StorageTypes{StorageType::kDefault};
+    const bool is_csr = in[matrix_] == StorageType::kCsr;
+    if (is_csr && !takes_csr_) return std::nullopt;
+    return StorageTypes{is_csr ? StorageType::kCsr : StorageType::kDefault};
   }
 
   void Forward(const OperatorProperty& property, std::span<SparseBlob> in,
@@ -42,6 +44,10 @@ class RowsForm : public SparseForm {
     const SparseBlob& matrix = in[matrix_];
     const Positions positions(in[indices_].values, matrix.shape[0], *ModeOf(property));
     const RowTables rows{.rows = matrix.shape[0], .width = matrix.width()};
+    if (matrix.storage == StorageType::kCsr) {
+      if (req[0] != kNullOp) ops_internal::TakeCsrRows(positions, matrix, &out[0]);
+      return;
+    }
     if (matrix.storage == StorageType::kDefault) {
       return GatherRows(positions, rows, matrix.values, out[0].values, req[0]);
     }
@@ -86,11 +92,12 @@ class RowsForm : public SparseForm {
 
  private:
   const size_t matrix_, indices_;
+  const bool takes_csr_;
 };
 
 class EmbeddingForm final : public RowsForm {
  public:
-  explicit EmbeddingForm(bool is_sparse) : RowsForm(1, 0), is_sparse_(is_sparse) {}
+  explicit EmbeddingForm(bool is_sparse) : RowsForm(1, 0, false), is_sparse_(is_sparse) {}
 
  private:
   std::optional<IndexMode> ModeOf(const OperatorProperty&) const override {
@@ -105,7 +112,7 @@ class EmbeddingForm final : public RowsForm {
 
 class TakeForm final : public RowsForm {
  public:
-  TakeForm() : RowsForm(0, 1) {}
+  TakeForm() : RowsForm(0, 1, true) {}
 
  private:
   std::optional<IndexMode> ModeOf(const OperatorProperty& property) const override {

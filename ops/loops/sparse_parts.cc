@@ -479,6 +479,26 @@ void SumRowSparse(const Positions& positions, const TBlob& from, SparseBlob* to)
   }
 }
 
+void TakeCsrRows(const Positions& positions, const SparseBlob& from, SparseBlob* to) {
+  const SparseBlob source = from;
+  const std::vector<int64_t> rows = ReadAll(positions);
+  std::vector<int64_t> ends = {0};
+  for (const int64_t row : rows) {
+    ends.push_back(ends.back() + source.indptr[At(row + 1)] - source.indptr[At(row)]);
+  }
+  to->Allocate(ends.back());
+  std::copy(ends.begin(), ends.end(), to->indptr.begin());
+  const Elements elements(source.values), target(to->values);
+  const auto count = static_cast<index_t>(rows.size());
+  ForEachRow(count, count == 0 ? 1 : ends.back() / count + 1, [&](index_t i) {
+    const int64_t begin = source.indptr[At(rows[At(i)])];
+    const index_t n = ends[At(i + 1)] - ends[At(i)];
+    std::copy_n(source.indices.begin() + begin, n, to->indices.begin() + ends[At(i)]);
+    CopyElements(elements.At(begin), elements.dtype, n, /*add=*/false, target.At(ends[At(i)]),
+                 target.dtype);
+  });
+}
+
 void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_t column_begin,
               index_t column_end, SparseBlob* to) {
   const SparseBlob source = from;

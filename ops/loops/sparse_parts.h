@@ -58,6 +58,9 @@ void GatherRowSparse(const TBlob& from, std::span<const int64_t> rows, SparseBlo
 /// stored.
 void SumRowSparse(const Positions& positions, const TBlob& from, SparseBlob* to);
 
+/// Writes the rows of a csr array at the positions, in their order, to another one.
+void TakeCsrRows(const Positions& positions, const SparseBlob& from, SparseBlob* to);
+
 /// Writes rows [row_begin, row_end) and columns [column_begin, column_end) of a csr array.
 void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_t column_begin,
               index_t column_end, SparseBlob* to);
