@@ -94,6 +94,24 @@ TEST(SparseDotTest, ProductsAndGradientsAreThoseOfDenseArrays) {
   }
 }
 
+TEST(SparseDotTest, RowsOfTheRightFactor) {
+  std::mt19937 random(2);
+  for (const double share : {0.0, 0.5, 1.0}) {
+    for (const double share_of_rows : {0.0, 0.4, 1.0}) {
+      const NDArray lhs = Pattern({9, 12}, share, &random);
+      NDArray rhs = Pattern({12, 3}, 1, &random);
+      rhs = Invoke("broadcast_mul", {rhs, Pattern({12, 1}, share_of_rows, &random)})[0];
+      const NDArray head = Pattern({9, 3}, 0.9, &random);
+      const Product expected(lhs, rhs, {}, head);
+      const Product product(sparse::Cast(lhs, kCsr), sparse::Cast(rhs, kRows), {}, head);
+      EXPECT_EQ(StorageTypeOf(product.out), kDense);
+      EXPECT_EQ(Read(product.out), Read(expected.out)) << share << " " << share_of_rows;
+      EXPECT_EQ(Read(product.lhs_grad), Read(expected.lhs_grad)) << share << " " << share_of_rows;
+      EXPECT_EQ(Read(product.rhs_grad), Read(expected.rhs_grad)) << share << " " << share_of_rows;
+    }
+  }
+}
+
 TEST(SparseDotTest, ArraysOfOtherRanks) {
   const NDArray csr =
       sparse::Cast(NDArray::FromVector(std::vector<float>{0, 2, 3, 0}, {2, 2}), kCsr);

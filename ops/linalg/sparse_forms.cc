@@ -1,9 +1,9 @@
 // What dot does with sparse arrays.
 //
-//   out = lhs * rhs of a csr lhs is dense, and out = lhs^T * rhs row_sparse, unless forward_stype
-//   is default. The gradient of rhs is row_sparse, or dense with transpose_a; that of lhs is dense.
-//
-// transpose_b has no form.
+// The product of a csr lhs is dense; with transpose_a it is row_sparse, unless forward_stype is
+// default. The gradient of rhs is row_sparse, or dense with transpose_a; that of lhs is dense. rhs
+// is dense, or row_sparse without transpose_a. transpose_b has no form.
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,7 +11,9 @@
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
+#include "tessera/ops/loops/sparse_parts.h"
 #include "tessera/ops/loops/sparse_product.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
@@ -32,6 +34,12 @@ struct Call {
     transpose_b = parameters.at("transpose_b") == "True";
     wants_dense = parameters.at("forward_stype") == "default";
   }
+
+  /// Returns whether the form computes with arrays of these storage types.
+  bool Takes(std::span<const StorageType> in) const {
+    if (transpose_b || in[0] != StorageType::kCsr) return false;
+    return in[1] == StorageType::kDefault || (in[1] == StorageType::kRowSparse && !transpose_a);
+  }
 };
 
 class DotForm final : public SparseForm {
@@ -40,9 +48,7 @@ class DotForm final : public SparseForm {
                                     std::span<const StorageType> in,
                                     std::span<const StorageType>) const override {
     const Call call(property);
-    if (call.transpose_b || in[0] != StorageType::kCsr || in[1] != StorageType::kDefault) {
-      return std::nullopt;
-    }
+    if (!call.Takes(in)) return std::nullopt;
     const bool is_sparse = call.transpose_a && !call.wants_dense;
     return StorageTypes{is_sparse ? StorageType::kRowSparse : StorageType::kDefault};
   }
@@ -52,15 +58,14 @@ class DotForm final : public SparseForm {
     if (Call(property).transpose_a) {
       ops_internal::MultiplyTransposedCsr(in[0], in[1].values, req[0], &out[0]);
     } else {
-      ops_internal::MultiplyCsr(in[0], in[1].values, req[0], out[0].values);
+      ops_internal::MultiplyCsr(in[0], in[1], req[0], out[0].values);
     }
   }
 
   std::optional<StorageTypes> InferBackward(const OperatorProperty& property,
                                             const BackwardStorage& types) const override {
     const Call call(property);
-    if (call.transpose_b || types.in_data[0] != StorageType::kCsr ||
-        types.in_data[1] != StorageType::kDefault || types.out_grad[0] != StorageType::kDefault) {
+    if (!call.Takes(types.in_data) || types.out_grad[0] != StorageType::kDefault) {
       return std::nullopt;
     }
     return StorageTypes{StorageType::kDefault,
@@ -70,20 +75,30 @@ class DotForm final : public SparseForm {
   void Backward(const OperatorProperty& property, const BackwardBlobs& values,
                 std::span<const OpReqType> req, std::span<SparseBlob> in_grad) const override {
     const SparseBlob& lhs = values.in_data[0];
-    const TBlob &rhs = values.in_data[1].values, &head = values.out_grad[0].values;
+    const TBlob& head = values.out_grad[0].values;
     if (req[1] != kNullOp) {
       if (Call(property).transpose_a) {
-        ops_internal::MultiplyCsr(lhs, head, req[1], in_grad[1].values);
+        ops_internal::MultiplyCsr(lhs, values.out_grad[0], req[1], in_grad[1].values);
       } else {
         ops_internal::MultiplyTransposedCsr(lhs, head, req[1], &in_grad[1]);
       }
     }
     if (req[0] == kNullOp) return;
-    // Of lhs, its gradient reads the shape alone.
+    // Of lhs, its gradient reads the shape alone; rhs is to be dense.
+    SparseBlob rhs = values.in_data[1];
+    std::unique_ptr<char[]> elements;
+    if (rhs.storage != StorageType::kDefault) {
+      const index_t size = rhs.shape.Size();
+      elements = std::make_unique_for_overwrite<char[]>(
+          static_cast<size_t>(size * DTypeSizeBytes(head.type_flag_)));
+      rhs = {.shape = rhs.shape,
+             .values = TBlob(elements.get(), rhs.shape, head.type_flag_, head.device_)};
+      ops_internal::CopyParts(values.in_data[1], kWriteTo, &rhs);
+    }
     const TBlob shape_of_lhs(nullptr, lhs.shape, head.type_flag_, head.device_);
-    const TShape shapes[] = {lhs.shape, rhs.shape_};
+    const TShape shapes[] = {lhs.shape, rhs.shape};
     const DType dtypes[] = {head.type_flag_, head.type_flag_};
-    const TBlob in_data[] = {shape_of_lhs, rhs}, gradients[] = {in_grad[0].values, TBlob()};
+    const TBlob in_data[] = {shape_of_lhs, rhs.values}, gradients[] = {in_grad[0].values, TBlob()};
     const OpReqType requests[] = {req[0], kNullOp};
     property.CreateOperator(Device::Cpu(), shapes, dtypes)
         ->Backward(OpContext(), {&head, 1}, in_data, {}, requests, gradients);

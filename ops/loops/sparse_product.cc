@@ -133,10 +133,27 @@ index_t WidthOf(const TBlob& array) { return array.shape_.ProdShape(1, array.ndi
 
 }  // namespace
 
-void MultiplyCsr(const SparseBlob& a, const TBlob& b, OpReqType req, const TBlob& c) {
+void MultiplyCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, const TBlob& c) {
   if (req == kNullOp) return;
-  SumGroups({.begins = a.indptr, .rows = a.indices, .positions = {}}, a.values, b, WidthOf(b),
-            req == kAddTo, c, [](index_t row) { return row; });
+  Groups groups{.begins = a.indptr, .rows = a.indices, .positions = {}};
+  std::vector<int64_t> begins = {0}, rows, positions;
+  if (b.storage == StorageType::kRowSparse && b.count() < b.shape[0]) {
+    // The elements of `a` whose rows of `b` are stored, and these rows' places.
+    for (index_t i = 0; i < a.shape[0]; ++i) {
+      auto place = b.indices.begin();
+      for (int64_t k = a.indptr[At(i)]; k < a.indptr[At(i + 1)]; ++k) {
+        place = std::lower_bound(place, b.indices.end(), a.indices[At(k)]);
+        if (place == b.indices.end()) break;
+        if (*place != a.indices[At(k)]) continue;
+        rows.push_back(place - b.indices.begin());
+        positions.push_back(k);
+      }
+      begins.push_back(static_cast<int64_t>(rows.size()));
+    }
+    groups = {.begins = begins, .rows = rows, .positions = positions};
+  }
+  SumGroups(groups, a.values, b.values, b.width(), req == kAddTo, c,
+            [](index_t row) { return row; });
 }
 
 void MultiplyTransposedCsr(const SparseBlob& a, const TBlob& b, OpReqType req, SparseBlob* c) {

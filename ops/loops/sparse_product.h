@@ -5,7 +5,7 @@
 #include "tessera/ops/sparse.h"
 #include "tessera/tensor/tblob.h"
 
-/// Products of a csr matrix and a dense array, on the CPU. An array counts as the matrix of its
+/// Products of a csr matrix and another array, on the CPU. An array counts as the matrix of its
 /// first axis and all others.
 ///
 /// Types: the floating-point types, the same for all operands; 16-bit types accumulate in float32.
@@ -14,8 +14,8 @@
 namespace tessera::ops_internal {
 
 /// Computes the dense c = a * b or adds it (kAddTo): c[i] = sum_k a[i, k] * b[k]. Shapes: a (m, k),
-/// b (k, n), c (m, n). Does nothing for kNullOp.
-void MultiplyCsr(const SparseBlob& a, const TBlob& b, OpReqType req, const TBlob& c);
+/// b (k, n), dense or row_sparse, c (m, n). Does nothing for kNullOp.
+void MultiplyCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, const TBlob& c);
 
 /// Computes c = a^T * b, c[j] = sum_i a[i, j] * b[i]. Shapes: a (m, n), b (m, k), c (n, k). A
 /// row_sparse c stores the columns of `a` that store something. A dense c is added to if `req` is
