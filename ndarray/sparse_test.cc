@@ -279,6 +279,17 @@ TEST(SparseTest, TakeGivesRowsOfACsrArray) {
   EXPECT_THAT(cube.ToVector(), ElementsAre(1, 2, 0, 0));
 }
 
+TEST(SparseTest, StoredElementsAreCounted) {
+  // One of them is 0.
+  const NDArray csr =
+      sparse::FromCsr(Vector({5, 0, 7}), Vector({0, 1, 1, 3}), Vector({2, 0, 2}), {3, 4});
+  EXPECT_THAT(ReadAs<int64_t>(Invoke("_contrib_getnnz", {csr})[0]), ElementsAre(3));
+  EXPECT_THAT(ReadAs<int64_t>(Invoke("_contrib_getnnz", {csr}, {{"axis", "1"}})[0]),
+              ElementsAre(1, 0, 2));
+  EXPECT_THAT(ReadAs<int64_t>(Invoke("_contrib_getnnz", {csr}, {{"axis", "0"}})[0]),
+              ElementsAre(1, 0, 2, 0));
+}
+
 TEST(SparseTest, ReductionsOfAllElementsReadWhatIsStored) {
   for (const StorageType storage : {kRows, kCsr}) {
     const NDArray array = sparse::Cast(TwoRows(), storage);

@@ -77,6 +77,7 @@ class CudaTestDevice final : public TestDevice {
         "_contrib_count_sketch",
         "_contrib_dequantize",
         "_contrib_fft",
+        "_contrib_getnnz",
         "_contrib_group_adagrad_update",
         "_contrib_hawkesll",
         "_contrib_ifft",

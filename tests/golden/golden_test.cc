@@ -43,6 +43,7 @@ const std::map<std::string, std::string> kWithoutCases = {
     {"_adjoint", "MXNet has none: it is part of the graphs of gradients"},
     {"_contrib_count_sketch", "MXNet has it on a GPU alone"},
     {"_contrib_fft", "MXNet has it on a GPU alone"},
+    {"_contrib_getnnz", "MXNet has it for sparse arrays alone"},
     {"_contrib_ifft", "MXNet has it on a GPU alone"},
     {"_contrib_group_adagrad_update", "MXNet has it for sparse gradients alone"},
     {"_copyto", "in MXNet a function of arrays that no graph has"},

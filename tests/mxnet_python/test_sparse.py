@@ -263,3 +263,13 @@ def test_executors_of_a_product():
     gradient = executor.grad_dict["weight"]
     assert gradient.stype == "row_sparse"
     assert (gradient.asnumpy() == ROWS.T @ np.ones((4, 3))).all()
+
+
+def test_comparisons_rows_and_counts():
+    array = csr()
+    assert (array > 1).stype == "csr" and (array < 1).stype == "default"
+    assert ((array > 1).asnumpy() == (ROWS > 1)).all()
+    taken = nd.take(array, nd.array([3, 1]), mode="clip")
+    assert taken.stype == "csr" and (taken.asnumpy() == ROWS[[3, 1]]).all()
+    assert nd.contrib.getnnz(array).asnumpy().tolist() == [3]
+    assert nd.contrib.getnnz(array, axis=1).asnumpy().tolist() == [0, 2, 0, 1]
