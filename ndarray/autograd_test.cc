@@ -406,6 +406,25 @@ TEST(AutogradGradTest, AHeadThatIsAVariableHasItsHeadGradient) {
   EXPECT_THAT(weight.ToVector(), ElementsAre(3));
 }
 
+TEST(AutogradGradTest, GradientsOfOtherTypesThanTheDataHaveGradients) {
+  NDArray x = NDArray::FromVector(std::vector<float>{1, 3}, {2, 1}).AsType(DType::kFloat16);
+  x.AttachGrad();
+  const NDArray gamma = VariableOf({1}), beta = VariableOf({0});
+  const std::vector<NDArray> inputs = {x, gamma, beta, Vector({0}), Vector({0.75f})};
+  NDArray first, second;
+  {
+    const autograd::Record record;
+    const NDArray y = Invoke("BatchNorm", inputs,
+                             {{"eps", "0.25"}, {"fix_gamma", "0"}, {"use_global_stats", "1"}})[0];
+    first = autograd::Grad({y}, {gamma}, {}, {.create_graph = true})[0];
+    second = autograd::Grad({first}, {x})[0];
+  }
+  EXPECT_EQ(first.dtype(), DType::kFloat32);
+  EXPECT_THAT(first.ToVector(), ElementsAre(4));
+  EXPECT_EQ(second.dtype(), DType::kFloat16);
+  EXPECT_THAT(second.ToVector(), ElementsAre(1, 1));
+}
+
 TEST(AutogradGradTest, GradientsHaveGradients) {
   NDArray x = VariableOf({0.5f, 1.0f});
   NDArray first, second;

@@ -123,7 +123,11 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     for (size_t k = 0; k < targets_.size(); ++k) {
       values[At(targets_[k])] = builder->OutGrad(static_cast<int>(k));
     }
-    const auto of_g = builder->Apply(param_.op, values, linear_->GetParams());
+    // A conversion's output has the type that is wanted, here that of g.
+    const bool converts = param_.op == "_copyto";
+    const auto of_g =
+        converts ? builder->Apply(TypeString(), {values.front(), builder->Input(0)}, GetParams())
+                 : builder->Apply(param_.op, values, linear_->GetParams());
     for (int i = 0; i < num_out_grads(); ++i) builder->SetInGrad(i, of_g[At(i)]);
     if (!has_argument()) return true;
     values.insert(values.begin(), builder->Input(0));
