@@ -608,8 +608,6 @@ TEST(RawArrayTest, RefusesDamage) {
   ExpectError(kDataLoss, "found 1 more bytes, expected the array to end",
               [&] { DeserializeArray(raw + "x"); });
   ExpectError(Error::kInvalidArgument, "no array", [] { SerializeArray(NDArray()); });
-  Bytes csr;
-  ExpectError(Error::kUnimplemented, "csr", [&] { DeserializeArray(AddCsr(csr).get()); });
 }
 
 TEST(NDArrayListTest, ManySmallArraysStayWithinFourTimesTheFile) {
