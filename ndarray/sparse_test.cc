@@ -524,6 +524,8 @@ TEST(SparseTest, AFailedWriteKeepsTheParts) {
   Engine::Get()->PushSync([](RunContext) { throw OutOfRange("the operation broke"); },
                           Device::Cpu(), {}, {rows.var()});
   ExpectError(Error::kOutOfRange, "the operation broke", [&] { rows.WaitToRead(); });
+  // The error stays until the next write.
+  Engine::Get()->PushSync([](RunContext) {}, Device::Cpu(), {}, {rows.var()});
   EXPECT_THAT(rows.ToVector(), ElementsAre(0, 0, 1, 2, 0, 0, 3, 4));
 }
 

@@ -39,7 +39,7 @@ struct CountParameters {
 
 class CountProperty final : public ParameterizedProperty<CountParameters> {
  public:
-  bool ArgumentHasGradient(int) const override { return false; }
+  bool HasGradient() const override { return false; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     if (param_.axis && *param_.axis != 0 && *param_.axis != 1) {
@@ -55,11 +55,6 @@ class CountProperty final : public ParameterizedProperty<CountParameters> {
   bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
     MergeType(*this, "output", &(*out_type)[0], DType::kInt64);
     return (*in_type)[0] != DType::kUnknown;
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int>, std::span<const int>,
-                                             std::span<const int>) const override {
-    return {};
   }
 };
 

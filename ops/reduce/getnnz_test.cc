@@ -10,7 +10,6 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_getnnz";
   row.takes_integers = true;
-  row.batch_follows_from_output = false;
   row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
                    std::vector<Values>*) {
     const std::string axis = ParameterReader(parameters).Text("axis", "None");
@@ -21,10 +20,6 @@ OperatorRow Row() {
       out[axis == "None" ? 0 : axis == "1" ? i / columns : i % columns] += 1;
     }
     return std::vector<Values>{out};
-  };
-  row.backward = [](const ParameterMap&, const std::vector<Values>&, const std::vector<Values>& in,
-                    const std::vector<Values>&) {
-    return std::vector<Values>{Values(in[0].shape)};
   };
   const auto add = [&row](const std::string& name, const ParameterMap& parameters,
                           const TShape& shape) -> OperatorCase& {
