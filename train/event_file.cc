@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "tessera/base/error.h"
-#include "tessera/train/crc32c.h"
+#include "tessera/train/checkpoint/crc32c.h"
 
 namespace tessera {
 namespace {

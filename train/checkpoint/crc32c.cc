@@ -1,4 +1,4 @@
-#include "tessera/train/crc32c.h"
+#include "tessera/train/checkpoint/crc32c.h"
 
 #include <array>
 #include <bit>

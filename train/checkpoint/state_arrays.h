@@ -1,5 +1,5 @@
-#ifndef TESSERA_TRAIN_RESUME_STATE_ARRAYS_H_
-#define TESSERA_TRAIN_RESUME_STATE_ARRAYS_H_
+#ifndef TESSERA_TRAIN_CHECKPOINT_STATE_ARRAYS_H_
+#define TESSERA_TRAIN_CHECKPOINT_STATE_ARRAYS_H_
 
 #include <map>
 #include <string>
@@ -18,4 +18,4 @@ TrainingState StateOf(const std::string& path, const std::map<std::string, NDArr
 
 }  // namespace tessera::train_internal
 
-#endif  // TESSERA_TRAIN_RESUME_STATE_ARRAYS_H_
+#endif  // TESSERA_TRAIN_CHECKPOINT_STATE_ARRAYS_H_

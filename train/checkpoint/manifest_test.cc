@@ -1,4 +1,4 @@
-#include "tessera/train/resume/manifest.h"
+#include "tessera/train/checkpoint/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/train/crc32c.h"
+#include "tessera/train/checkpoint/crc32c.h"
 
 namespace tessera::train_internal {
 namespace {

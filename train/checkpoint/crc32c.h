@@ -1,5 +1,5 @@
-#ifndef TESSERA_TRAIN_CRC32C_H_
-#define TESSERA_TRAIN_CRC32C_H_
+#ifndef TESSERA_TRAIN_CHECKPOINT_CRC32C_H_
+#define TESSERA_TRAIN_CHECKPOINT_CRC32C_H_
 
 #include <cstdint>
 #include <string_view>
@@ -15,4 +15,4 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace tessera::train_internal
 
-#endif  // TESSERA_TRAIN_CRC32C_H_
+#endif  // TESSERA_TRAIN_CHECKPOINT_CRC32C_H_

@@ -1,4 +1,4 @@
-#include "tessera/train/resume/manifest.h"
+#include "tessera/train/checkpoint/manifest.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
-#include "tessera/train/crc32c.h"
+#include "tessera/train/checkpoint/crc32c.h"
 
 namespace tessera::train_internal {
 namespace {

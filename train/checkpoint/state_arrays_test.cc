@@ -1,4 +1,4 @@
-#include "tessera/train/resume/state_arrays.h"
+#include "tessera/train/checkpoint/state_arrays.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,8 +14,8 @@
 #include "tessera/base/atomic_folder.h"
 #include "tessera/base/error.h"
 #include "tessera/ndarray/serialization.h"
-#include "tessera/train/resume/manifest.h"
-#include "tessera/train/resume/state_arrays.h"
+#include "tessera/train/checkpoint/manifest.h"
+#include "tessera/train/checkpoint/state_arrays.h"
 
 namespace tessera {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TRAIN_RESUME_MANIFEST_H_
-#define TESSERA_TRAIN_RESUME_MANIFEST_H_
+#ifndef TESSERA_TRAIN_CHECKPOINT_MANIFEST_H_
+#define TESSERA_TRAIN_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
 #include <string>
@@ -43,4 +43,4 @@ Manifest ReadManifest(const std::string& path, std::string_view text,
 
 }  // namespace tessera::train_internal
 
-#endif  // TESSERA_TRAIN_RESUME_MANIFEST_H_
+#endif  // TESSERA_TRAIN_CHECKPOINT_MANIFEST_H_
