@@ -22,10 +22,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
+#include "tessera/ops/testing/calls_that_once_failed.h"
 #include "tessera/ops/testing/encoding.h"
 #include "tessera/ops/testing/gradient_tape.h"
 #include "tessera/ops/testing/operator_harness.h"
 #include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/testing/parameter_texts.h"
 #include "tessera/tensor/philox.h"
 
 namespace {
@@ -187,56 +189,6 @@ class Trial {
   size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
 
-  std::string HostileText() {
-    static const std::vector<std::string> texts = {"-1",
-                                                   "0",
-                                                   "-2",
-                                                   "-128",
-                                                   "2147483647",
-                                                   "2147483648",
-                                                   "-2147483648",
-                                                   "4294967297",
-                                                   "4611686018427387904",
-                                                   "9223372036854775807",
-                                                   "-9223372036854775808",
-                                                   "1",
-                                                   "1e30",
-                                                   "-1e30",
-                                                   "3.4028234663852886e+38",
-                                                   "-3.4028234663852886e+38",
-                                                   "1.7976931348623157e+308",
-                                                   "1.1754943508222875e-38",
-                                                   "1e999",
-                                                   "1e-320",
-                                                   "nan",
-                                                   "-nan",
-                                                   "inf",
-                                                   "-inf",
-                                                   "",
-                                                   " ",
-                                                   "None",
-                                                   "True",
-                                                   "()",
-                                                   "(0,)",
-                                                   "(0, 0)",
-                                                   "(-1, -1)",
-                                                   "(None, 3)",
-                                                   "(2147483647, 2147483647)",
-                                                   "(9223372036854775807,)",
-                                                   "(-9223372036854775808, 1)",
-                                                   "(4611686018427387904, 4)",
-                                                   "(1, 2, 3, 4, 5, 6, 7, 8, 9)",
-                                                   "(1.5, 2)",
-                                                   "((",
-                                                   "(1,,2)",
-                                                   "abc",
-                                                   "float16",
-                                                   "\xff\x80",
-                                                   "1 2",
-                                                   "0x10"};
-    return Pick(texts);
-  }
-
   std::string SmallInt() {
     return std::to_string(static_cast<int>(Below(Chance(0.8) ? 5 : 40)) - (Chance(0.2) ? 4 : 0));
   }
@@ -343,7 +295,7 @@ class Trial {
     for (const ParameterInfo& info : infos) {
       const double change = from_case ? 0.15 : info.required ? 0.95 : 0.4;
       if (!Chance(change)) continue;
-      parameters_[info.name] = Chance(hostile) ? HostileText() : SensibleText(info);
+      parameters_[info.name] = Chance(hostile) ? Pick(HostileTexts()) : SensibleText(info);
     }
     if (Chance(0.01)) parameters_["no_such_parameter"] = "1";
     Create();
@@ -722,76 +674,9 @@ void ReportCrashes() {
 
 TEST(RandomParametersTest, CallsThatOnceFailedAreRefusedOrFinish) {
   ReportCrashes();
-  struct Found {
-    std::string name;
-    ParameterMap parameters;
-    std::vector<TShape> in_shape;
-  };
-  constexpr index_t kMost = std::numeric_limits<index_t>::max();
-  const Found found[] = {
-      // Names of inputs without number.
-      {"add_n", {{"num_args", "2147483647"}}, {}},
-      {"UpSampling", {{"num_args", "2147483647"}, {"scale", "2"}, {"sample_type", "nearest"}}, {}},
-      // Many rows without elements.
-      {"LRN", {{"nsize", "5"}}, {{2147483648, 0, 8}}},
-      {"L2Normalization", {}, {{4294967296, 2, 0}}},
-      {"softmin", {}, {{5, 2147483647, 2, 4, 0}}},
-      {"BatchNorm", {}, {{2147483648, 17, 3, 0, 1}, {17}, {17}, {17}, {17}}},
-      {"SoftmaxOutput", {{"multi_output", "True"}}, {{17, 2147483648, 3, 1, 0, 0}, {17, 0}}},
-      {"InstanceNorm", {}, {{2147483648, 1, 3, 0}, {1}, {1}}},
-      // Many matrices, images or steps without elements.
-      {"_linalg_gelqf", {}, {{2147483648, 0, 3}}},
-      {"_linalg_inverse", {}, {{2147483648, 0, 0}}},
-      {"_linalg_potrf", {}, {{2147483648, 0, 0}}},
-      {"_linalg_potri", {}, {{65536, 2147483648, 0, 0}}},
-      {"_linalg_syevd", {}, {{2147483648, 0, 0}}},
-      {"_linalg_syrk", {}, {{2147483648, 65536, 0, 0}}},
-      {"_linalg_trsm", {}, {{2147483648, 0, 0}, {2147483648, 0, 3}}},
-      {"_linalg_gemm", {}, {{kMost, 0, 0}, {kMost, 0, 2}, {kMost, 0, 2}}},
-      {"batch_dot", {}, {{1099511627776, 0, 3}, {1099511627776, 3, 0}}},
-      {"_contrib_interleaved_matmul_selfatt_qk",
-       {{"heads", "2"}},
-       {{0, 4294967296, kMost / 6 * 6}}},
-      {"Deconvolution", {{"kernel", "(2, 2)"}, {"num_filter", "4"}}, {{2147483648, 3, 0, 5}, {}}},
-      {"UpSampling",
-       {{"num_args", "2"}, {"num_filter", "1"}, {"sample_type", "bilinear"}, {"scale", "2"}},
-       {{2147483648, 1, 4, 0}, {1, 1, 4, 4}}},
-      {"UpSampling",
-       {{"num_args", "1"}, {"sample_type", "nearest"}, {"scale", "2"}},
-       {{2147483648, 65536, 4, 0}}},
-      {"RNN",
-       {{"mode", "lstm"}, {"num_layers", "1"}, {"state_size", "2"}},
-       {{2147483648, 0, 3}, {56}, {1, 0, 2}, {1, 0, 2}}},
-      // Windows over images without elements.
-      {"Pooling", {{"global_pool", "True"}}, {{65536, 1, 65536, 0}}},
-      {"Pooling", {{"global_pool", "True"}}, {{2, 2, 0, 4294967296, kMost}}},
-      {"Pooling", {{"global_pool", "True"}}, {{0, 1, 4294967296, kMost}}},
-      {"Pooling_v1", {{"global_pool", "True"}}, {{0, 0, kMost, 1}}},
-      {"_pick_maxima", {{"global_pool", "True"}}, {{65536, 1, 65536, 0}, {65536, 1, 65536, 0}}},
-      // Errors that did not name the operator.
-      {"LogisticRegressionOutput", {}, {{5, kMost, 3}, {5, kMost}}},
-      {"reshape_like", {{"lhs_end", "1"}}, {{2, 8, 1, 5, 5, 2}, {8, 2, 3, 17, 3}}},
-      {"Reshape", {{"shape", "(1, 2, 3, 4, 5, 6, 7, 8, 9)"}}, {TShape()}},
-      {"diag", {{"k", "-2"}}, {{kMost}}},
-      // Axes before the first.
-      {"Dropout", {{"axes", "(-1, -1)"}}, {{2, 3}}},
-      {"Dropout", {{"axes", "(None, 3)"}}, {{2, 3}}},
-      // Empty arrays whose other extents have a product beyond 63 bits.
-      {"exp", {}, {{0, 4294967296, kMost}}},
-      {"sum", {{"axis", "1"}}, {{0, kMost, 17}}},
-      {"slice_axis", {{"axis", "0"}, {"begin", "0"}, {"end", "0"}}, {{0, kMost, 8}}},
-      {"take", {}, {{0, 4, 4611686018427387904}, {0}}},
-      {"pick", {{"axis", "1"}}, {{0, 2, 4, kMost}, {0, 4, kMost}}},
-      {"dot", {}, {{0, 0}, {0, 4294967296, kMost}}},
-      {"SequenceReverse", {}, {{2, 0, 4294967296, kMost}}},
-      {"tile", {{"reps", "(2, 4, 38, 3)"}}, {{3, 4, 0, 0, 0}}},
-      {"repeat", {{"repeats", "2"}}, {TShape(std::vector<index_t>{})}},
-      // The label -0.5 of no class.
-      {"softmax_cross_entropy", {}, {{1, 0}, {1}}},
-  };
-  for (const Found& call : found) {
+  for (const FailedCall& call : CallsThatOnceFailed()) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      Trial(call.name, nullptr, seed).Run(call.parameters, call.in_shape);
+      Trial(call.op, nullptr, seed).Run(call.parameters, call.in_shape);
     }
   }
 }
@@ -825,57 +710,6 @@ TEST(RandomParametersTest, EachCallIsRefusedByNameOrFinishes) {
   EXPECT_GE(infer, kTrials / 4);
   EXPECT_GE(finish, kTrials / 5);
   EXPECT_GE(twice, kTrials / 20);
-}
-
-/// Texts for a parameter: 0, 1, -1 and the limits of its type.
-struct Edges {
-  std::vector<std::string> moderate;  ///< values with which results have usual magnitudes
-  std::vector<std::string> limits;
-};
-
-Edges EdgesOf(const ParameterInfo& info, const std::string& given) {
-  static const std::vector<std::string> units = {"0", "1", "-1"};
-  static const std::vector<std::string> integers = {"2147483647", "-2147483648",
-                                                    "9223372036854775807", "-9223372036854775808"};
-  static const std::vector<std::string> reals = {"3.4028234663852886e+38",
-                                                 "-3.4028234663852886e+38",
-                                                 "1.1754943508222875e-38",
-                                                 "1.401298464324817e-45",
-                                                 "1.7976931348623157e+308",
-                                                 "-1.7976931348623157e+308",
-                                                 "2.2250738585072014e-308",
-                                                 "4.9406564584124654e-324",
-                                                 "inf",
-                                                 "-inf",
-                                                 "nan"};
-  if (info.type.starts_with("{")) {
-    Edges edges;
-    std::string choices = info.type.substr(1, info.type.size() - 2);
-    for (size_t begin = 0; begin <= choices.size();) {
-      const size_t end = std::min(choices.find(", ", begin), choices.size());
-      edges.moderate.push_back(choices.substr(begin, end - begin));
-      begin = end + 2;
-    }
-    return edges;
-  }
-  if (info.type == "boolean") return {{"0", "1"}, {"-1"}};
-  if (info.type == "int") return {units, integers};
-  if (info.type == "float") return {units, reals};
-  if (info.type == "string") return {{}, {"", "0", "1", "-1"}};
-  // A tuple of as many numbers as the case has, or else two.
-  const size_t commas = static_cast<size_t>(std::count(given.begin(), given.end(), ','));
-  const bool ends_in_comma = given.find(",)") != given.npos || given.find(", )") != given.npos;
-  const size_t count = given.empty() ? 2 : commas + (ends_in_comma ? 0 : 1);
-  const auto tuples = [&](const std::vector<std::string>& numbers) {
-    std::vector<std::string> texts;
-    for (const std::string& number : numbers) {
-      std::string text = "(";
-      for (size_t i = 0; i < count; ++i) text += number + ",";
-      texts.push_back(text + ")");
-    }
-    return texts;
-  };
-  return {tuples(units), tuples(info.type == "floats" ? reals : integers)};
 }
 
 /// Returns a case of the row that sets the parameter, if there is one, and has few elements.
