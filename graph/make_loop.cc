@@ -27,29 +27,39 @@ constexpr std::string_view kForeach = "_foreach", kWhileLoop = "_while_loop", kC
                            kCachedOp = "_CachedOp";
 constexpr int kUnset = -1;
 
-struct ForeachParameters {
+/// The parameters that both loops have.
+struct LoopParameters {
   int num_args = 0, num_outputs = 0, num_out_data = 0;
+
+  /// Declares the fields above for the schema of a struct derived from this one.
+  template <typename Schema>
+  static void DeclareShared(Schema& schema) {
+    using P = LoopParameters;
+    schema.template Required<int>("num_args", &P::num_args, "the number of graphs and inputs");
+    schema.template Required<int>("num_outputs", &P::num_outputs,
+                                  "the number of results and states");
+    schema.template Required<int>("num_out_data", &P::num_out_data,
+                                  "the number of results of a step");
+  }
+};
+
+struct ForeachParameters : LoopParameters {
   Locations in_data_locs, in_state_locs, remain_locs;
   static void Declare(ParameterSchema<ForeachParameters>& schema) {
     using P = ForeachParameters;
-    schema.Required("num_args", &P::num_args, "the number of graphs and inputs");
-    schema.Required("num_outputs", &P::num_outputs, "the number of results and states");
-    schema.Required("num_out_data", &P::num_out_data, "the number of results of a step");
+    DeclareShared(schema);
     schema.Required("in_data_locs", &P::in_data_locs, "the step's variables for the data");
     schema.Required("in_state_locs", &P::in_state_locs, "the step's variables for the states");
     schema.Required("remain_locs", &P::remain_locs, "the step's other variables");
   }
 };
 
-struct WhileParameters {
-  int num_args = 0, num_outputs = 0, num_out_data = 0;
+struct WhileParameters : LoopParameters {
   int64_t max_iterations = 0;
   Locations cond_input_locs, func_input_locs, func_var_locs;
   static void Declare(ParameterSchema<WhileParameters>& schema) {
     using P = WhileParameters;
-    schema.Required("num_args", &P::num_args, "the number of graphs and inputs");
-    schema.Required("num_outputs", &P::num_outputs, "the number of results and states");
-    schema.Required("num_out_data", &P::num_out_data, "the number of results of a step");
+    DeclareShared(schema);
     schema.Required("max_iterations", &P::max_iterations, "the largest number of steps");
     schema.Required("cond_input_locs", &P::cond_input_locs, "the inputs of the condition");
     schema.Required("func_input_locs", &P::func_input_locs, "the inputs of the step");
@@ -144,18 +154,20 @@ class LoopMaker {
   }
 
   /// Takes the outputs of the steps of a loop: some results, then the states.
-  void TakeOutputs(int num_outputs, int num_results, size_t num_states,
+  void TakeOutputs(const LoopParameters& given, size_t num_states,
                    const std::vector<NodeEntry>& step) {
-    Require("the number of the step's outputs", static_cast<int64_t>(step.size()), num_outputs);
-    RequireBelow("num_out_data", num_results, int64_t{num_outputs} + 1);
-    Require("the number of states", static_cast<int64_t>(num_states), num_outputs - num_results);
-    loop_.num_results = num_results;
+    Require("the number of the step's outputs", static_cast<int64_t>(step.size()),
+            given.num_outputs);
+    RequireBelow("num_out_data", given.num_out_data, int64_t{given.num_outputs} + 1);
+    Require("the number of states", static_cast<int64_t>(num_states),
+            given.num_outputs - given.num_out_data);
+    loop_.num_results = given.num_out_data;
   }
 
   void MakeForeach() {
     const auto given = Parse<ForeachParameters>();
     const int num_inputs = NumInputs(given.num_args);
-    TakeOutputs(given.num_outputs, given.num_out_data, given.in_state_locs.size(), graphs_[0]);
+    TakeOutputs(given, given.in_state_locs.size(), graphs_[0]);
     if (given.in_data_locs.empty()) {
       throw InvalidArgument(op_,
                             ": parameter in_data_locs is empty, expected the variables of at "
@@ -189,7 +201,7 @@ class LoopMaker {
   void MakeWhile() {
     const auto given = Parse<WhileParameters>();
     const int num_inputs = NumInputs(given.num_args);
-    TakeOutputs(given.num_outputs, given.num_out_data, given.func_var_locs.size(), graphs_[1]);
+    TakeOutputs(given, given.func_var_locs.size(), graphs_[1]);
     if (given.max_iterations < 0) {
       throw InvalidArgument(op_, ": parameter max_iterations is ", given.max_iterations,
                             ", expected at least 0");
