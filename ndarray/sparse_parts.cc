@@ -54,16 +54,23 @@ void WritePart(const NDArray& array, SparsePart part, const NDArray& from) {
     throw InvalidArgument("sparse array: a part is written from a ", StorageTypeOf(from),
                           " array, expected a dense one");
   }
+  const auto target = [array, store, part, from] {
+    const TBlob to = BlobOf(store->UncheckedBlob(), part);
+    if (from.shape().Size() != to.Size()) {
+      throw InvalidArgument("sparse array: ", from.shape().Size(), " numbers are given for a part ",
+                            "of ", to.Size(), " of an array of shape ", array.shape());
+    }
+    return to;
+  };
+  // A wrong call is refused here, since an operation that fails leaves its error with the array.
+  array.WaitToRead();
+  target();
   Variable* const written[] = {ArrayAccess::Var(array)};
   Engine::Get()->PushSync(
-      [array, store, part, from](const RunContext&) {
-        const TBlob source = ArrayAccess::Data(from), to = BlobOf(store->UncheckedBlob(), part);
-        if (source.Size() != to.Size()) {
-          throw InvalidArgument("sparse array: ", source.Size(), " numbers are given for a part ",
-                                "of ", to.Size(), " of an array of shape ", array.shape());
-        }
+      [store, from, target](const RunContext&) {
+        const TBlob to = target();
         store->SetUnchecked();
-        ops_internal::CopyConverted(source, to);
+        ops_internal::CopyConverted(ArrayAccess::Data(from), to);
       },
       Device::Cpu(), {ArrayAccess::Var(from)}, {}, {.name = "WritePart", .updates = written});
   array.WaitToRead();

@@ -125,9 +125,9 @@ class AdjointProperty final : public ParameterizedProperty<AdjointParameters> {
     }
     // A conversion's output has the type that is wanted, here that of g.
     const bool converts = param_.op == "_copyto";
-    const auto of_g =
-        converts ? builder->Apply(TypeString(), {values.front(), builder->Input(0)}, GetParams())
-                 : builder->Apply(param_.op, values, linear_->GetParams());
+    if (converts) values.push_back(builder->Input(0));
+    const auto of_g = converts ? builder->Apply(TypeString(), values, GetParams())
+                               : builder->Apply(param_.op, values, linear_->GetParams());
     for (int i = 0; i < num_out_grads(); ++i) builder->SetInGrad(i, of_g[At(i)]);
     if (!has_argument()) return true;
     values.insert(values.begin(), builder->Input(0));
