@@ -10,6 +10,7 @@ OperatorRow Row() {
   OperatorRow row;
   row.name = "_contrib_getnnz";
   row.takes_integers = true;
+  row.batch_follows_from_output = false;
   row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
                    std::vector<Values>*) {
     const std::string axis = ParameterReader(parameters).Text("axis", "None");
