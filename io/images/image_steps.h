@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_IMAGE_STEPS_H_
-#define TESSERA_IO_INTERNAL_IMAGE_STEPS_H_
+#ifndef TESSERA_IO_IMAGES_IMAGE_STEPS_H_
+#define TESSERA_IO_IMAGES_IMAGE_STEPS_H_
 
 #include <cstdint>
 #include <string_view>
@@ -47,4 +47,4 @@ void ShiftHls(float hue, float saturation, float lightness, Image* image);
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_IMAGE_STEPS_H_
+#endif  // TESSERA_IO_IMAGES_IMAGE_STEPS_H_

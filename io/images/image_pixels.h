@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_IMAGE_PIXELS_H_
-#define TESSERA_IO_INTERNAL_IMAGE_PIXELS_H_
+#ifndef TESSERA_IO_IMAGES_IMAGE_PIXELS_H_
+#define TESSERA_IO_IMAGES_IMAGE_PIXELS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -32,4 +32,4 @@ void ForEachPixel(Image* image, const Change& change) {
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_IMAGE_PIXELS_H_
+#endif  // TESSERA_IO_IMAGES_IMAGE_PIXELS_H_

@@ -7,8 +7,8 @@
 
 #include "tessera/base/error.h"
 #include "tessera/image/resize.h"
-#include "tessera/io/internal/image_pixels.h"
-#include "tessera/io/internal/image_steps.h"
+#include "tessera/io/images/image_pixels.h"
+#include "tessera/io/images/image_steps.h"
 
 namespace tessera {
 namespace {

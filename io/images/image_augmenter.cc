@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "tessera/image/resize.h"
-#include "tessera/io/internal/image_pixels.h"
-#include "tessera/io/internal/image_steps.h"
+#include "tessera/io/images/image_pixels.h"
+#include "tessera/io/images/image_steps.h"
 
 namespace tessera {
 namespace {

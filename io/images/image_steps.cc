@@ -1,4 +1,4 @@
-#include "tessera/io/internal/image_steps.h"
+#include "tessera/io/images/image_steps.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "tessera/base/error.h"
 #include "tessera/image/border.h"
 #include "tessera/image/color.h"
-#include "tessera/io/internal/image_pixels.h"
+#include "tessera/io/images/image_pixels.h"
 
 namespace tessera::io_internal {
 namespace {

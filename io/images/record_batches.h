@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_RECORD_BATCHES_H_
-#define TESSERA_IO_INTERNAL_RECORD_BATCHES_H_
+#ifndef TESSERA_IO_IMAGES_RECORD_BATCHES_H_
+#define TESSERA_IO_IMAGES_RECORD_BATCHES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -156,4 +156,4 @@ class RecordBatches final : public DataIter {
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_RECORD_BATCHES_H_
+#endif  // TESSERA_IO_IMAGES_RECORD_BATCHES_H_

@@ -1,4 +1,4 @@
-#include "tessera/io/internal/record_batches.h"
+#include "tessera/io/images/record_batches.h"
 
 #include <algorithm>
 #include <cstring>

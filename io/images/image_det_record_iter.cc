@@ -9,7 +9,7 @@
 #include "tessera/base/error.h"
 #include "tessera/image/decode.h"
 #include "tessera/image/planes.h"
-#include "tessera/io/internal/record_batches.h"
+#include "tessera/io/images/record_batches.h"
 #include "tessera/io/internal/record_file.h"
 
 namespace tessera {

@@ -7,8 +7,8 @@
 #include "tessera/base/error.h"
 #include "tessera/image/decode.h"
 #include "tessera/image/planes.h"
-#include "tessera/io/internal/image_steps.h"
-#include "tessera/io/internal/record_batches.h"
+#include "tessera/io/images/image_steps.h"
+#include "tessera/io/images/record_batches.h"
 
 namespace tessera {
 namespace {
