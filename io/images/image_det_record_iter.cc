@@ -10,7 +10,7 @@
 #include "tessera/image/decode.h"
 #include "tessera/image/planes.h"
 #include "tessera/io/images/record_batches.h"
-#include "tessera/io/internal/record_file.h"
+#include "tessera/io/records/record_file.h"
 
 namespace tessera {
 namespace {

@@ -18,7 +18,7 @@
 #include "tessera/io/data_iter.h"
 #include "tessera/io/image_random.h"
 #include "tessera/io/image_record.h"
-#include "tessera/io/internal/record_file.h"
+#include "tessera/io/records/record_file.h"
 
 namespace tessera::io_internal {
 

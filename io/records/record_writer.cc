@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tessera/io/internal/record_format.h"
+#include "tessera/io/records/record_format.h"
 
 namespace tessera {
 namespace {

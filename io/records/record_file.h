@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_RECORD_FILE_H_
-#define TESSERA_IO_INTERNAL_RECORD_FILE_H_
+#ifndef TESSERA_IO_RECORDS_RECORD_FILE_H_
+#define TESSERA_IO_RECORDS_RECORD_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -73,4 +73,4 @@ class RecordFile {
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_RECORD_FILE_H_
+#endif  // TESSERA_IO_RECORDS_RECORD_FILE_H_

@@ -1,4 +1,4 @@
-#include "tessera/io/internal/record_file.h"
+#include "tessera/io/records/record_file.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/io/internal/record_format.h"
+#include "tessera/io/records/record_format.h"
 
 namespace tessera::io_internal {
 namespace {

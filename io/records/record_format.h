@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_RECORD_FORMAT_H_
-#define TESSERA_IO_INTERNAL_RECORD_FORMAT_H_
+#ifndef TESSERA_IO_RECORDS_RECORD_FORMAT_H_
+#define TESSERA_IO_RECORDS_RECORD_FORMAT_H_
 
 #include <cstdint>
 #include <string_view>
@@ -21,4 +21,4 @@ inline constexpr uint32_t kRecordAlignment = 4;
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_RECORD_FORMAT_H_
+#endif  // TESSERA_IO_RECORDS_RECORD_FORMAT_H_

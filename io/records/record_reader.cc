@@ -10,7 +10,7 @@
 #include "tessera/base/foreign_file.h"
 #include "tessera/base/quote.h"
 #include "tessera/io/internal/byte_source.h"
-#include "tessera/io/internal/record_format.h"
+#include "tessera/io/records/record_format.h"
 
 namespace tessera {
 namespace {
