@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/io/internal/split_mix.h"
+#include "tessera/io/datasets/split_mix.h"
 
 namespace tessera {
 namespace {

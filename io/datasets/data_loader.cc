@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/io/datasets/split_mix.h"
 #include "tessera/io/internal/iterator_state.h"
-#include "tessera/io/internal/split_mix.h"
 #include "tessera/ndarray/host_function.h"
 
 namespace tessera {

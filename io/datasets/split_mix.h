@@ -1,5 +1,5 @@
-#ifndef TESSERA_IO_INTERNAL_SPLIT_MIX_H_
-#define TESSERA_IO_INTERNAL_SPLIT_MIX_H_
+#ifndef TESSERA_IO_DATASETS_SPLIT_MIX_H_
+#define TESSERA_IO_DATASETS_SPLIT_MIX_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ class SplitMix {
 
 }  // namespace tessera::io_internal
 
-#endif  // TESSERA_IO_INTERNAL_SPLIT_MIX_H_
+#endif  // TESSERA_IO_DATASETS_SPLIT_MIX_H_
