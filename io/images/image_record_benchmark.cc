@@ -5,20 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>  // jpeglib.h needs it
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-// jpeglib.h includes nothing by itself.
-#include <jpeglib.h>
-
 #include "tessera/image/decode.h"
 #include "tessera/image/encode.h"
 #include "tessera/image/image.h"
 #include "tessera/image/planes.h"
+#include "tessera/image/testing/jpeg_peer.h"
 #include "tessera/io/image_augmenter.h"
 #include "tessera/io/image_random.h"
 #include "tessera/io/record_reader.h"
@@ -30,45 +27,17 @@ namespace {
 
 using benchmarking::AddCase;
 using benchmarking::Variants;
+using image_testing::DecodeJpegAlone;
+using image_testing::kPictureSide;
+using image_testing::Picture;
 
-constexpr int64_t kSide = 256;
 constexpr int64_t kCrop = 224;
-
-/// A smooth image with some texture, whose file has about as many bits for a pixel as photographs.
-Image Picture() {
-  Image image;
-  image.Resize(kSide, kSide, 3);
-  uint32_t random = 1;
-  for (size_t i = 0; i < image.pixels.size(); ++i) {
-    random = random * 1664525u + 1013904223u;
-    const auto x = i / 3 % kSide, y = i / (3 * kSide), c = i % 3;
-    image.pixels[i] = static_cast<uint8_t>((x * (c + 1) + y * (3 - c)) / 4 + (random >> 27));
-  }
-  return image;
-}
-
-/// libjpeg-turbo without anything around it.
-void DecodeAlone(const std::vector<uint8_t>& file, uint8_t* pixels) {
-  jpeg_decompress_struct jpeg;
-  jpeg_error_mgr errors;
-  jpeg.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&jpeg);
-  jpeg_mem_src(&jpeg, file.data(), file.size());
-  jpeg_read_header(&jpeg, TRUE);
-  jpeg.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&jpeg);
-  while (jpeg.output_scanline < jpeg.output_height) {
-    JSAMPROW row = pixels + static_cast<size_t>(jpeg.output_scanline) * 3 * kSide;
-    jpeg_read_scanlines(&jpeg, &row, 1);
-  }
-  jpeg_destroy_decompress(&jpeg);
-}
 
 /// Decodes, cuts out 224 x 224 pixels at a random place, mirrors and normalizes to float.
 void AddExample(const char* name, Mirroring mirroring) {
   AddCase({.name = name,
            .bounds = {{.peer = "libjpeg-turbo", .at_least = 0.9}},
-           .bytes = 3.0 * kSide * kSide + 3.0 * kCrop * kCrop * sizeof(float),
+           .bytes = 3.0 * kPictureSide * kPictureSide + 3.0 * kCrop * kCrop * sizeof(float),
            .items = 1,
            .make = [mirroring] {
              const Image picture = Picture();
@@ -89,7 +58,7 @@ void AddExample(const char* name, Mirroring mirroring) {
                             WritePlanes(std::as_const(*image).view(), mirroring, scale,
                                         {kCrop, kCrop}, planes->data());
                           }},
-                         {"libjpeg-turbo", [=] { DecodeAlone(*file, theirs->data()); }}}};
+                         {"libjpeg-turbo", [=] { DecodeJpegAlone(*file, theirs->data()); }}}};
            }});
 }
 
