@@ -3,19 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "tessera/io/data_iter.h"
+#include "tessera/io/image_batch_iter.h"
 #include "tessera/io/image_det_augmenter.h"
 #include "tessera/io/image_record.h"
 
 namespace tessera {
-
-namespace io_internal {
-class RecordBatches;
-}  // namespace io_internal
 
 /// The record file of an ImageDetRecordIter, and the options by which it makes batches. Most names
 /// are those of MXNet's ImageDetRecordIter; those that ImageRecordIterOptions has too mean the
@@ -60,26 +54,9 @@ struct ImageDetRecordIterOptions {
 /// The constructor opens the files, and throws Error: kNotFound, kFailedPrecondition,
 /// kInvalidArgument for impossible options and for a label_pad_width below that of the file's
 /// images, kDataLoss for a damaged list. Next throws what ImageRecordIter::Next throws.
-class ImageDetRecordIter final : public DataIter {
+class ImageDetRecordIter final : public ImageBatchIter {
  public:
   explicit ImageDetRecordIter(const ImageDetRecordIterOptions& options);
-  ~ImageDetRecordIter() override;
-
-  void BeforeFirst() override;
-  bool Next() override;
-  const DataBatch& GetBatch() const override;
-  const std::vector<DataDesc>& ProvideData() const override;
-  const std::vector<DataDesc>& ProvideLabel() const override;
-  index_t batch_size() const override;
-  TrainingState SaveState() const override;
-  void LoadState(const TrainingState& state) override;
-
-  /// Returns the number of damaged records and images that were left out, of all batches that Next
-  /// has returned. An image that is left out makes its batch's padding longer.
-  int64_t num_damaged() const;
-
- private:
-  const std::unique_ptr<io_internal::RecordBatches> batches_;
 };
 
 }  // namespace tessera

@@ -3,19 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "tessera/io/data_iter.h"
 #include "tessera/io/image_augmenter.h"
+#include "tessera/io/image_batch_iter.h"
 #include "tessera/io/image_record.h"
 
 namespace tessera {
-
-namespace io_internal {
-class RecordBatches;
-}  // namespace io_internal
 
 /// The record file of an ImageRecordIter, and the options by which it makes batches. Most names are
 /// those of MXNet's ImageRecordIter.
@@ -59,10 +53,6 @@ struct ImageRecordIterOptions {
 
 /// Decodes, augments and batches the images of a record file, like MXNet's ImageRecordIter.
 ///
-/// Batches are made ahead by operations of the default engine, one for each image, on all of its
-/// workers. They are in a ring of arrays, each of which is written again once no operation uses it.
-/// The order and the augmentation depend on the options alone, not on the number of workers.
-///
 /// Shapes: images (batch, channels, height, width), labels (batch) or (batch, label_width).
 /// DataBatch::index has the images' numbers.
 ///
@@ -71,26 +61,9 @@ struct ImageRecordIterOptions {
 /// kDataLoss for a damaged record or image, unless it is skipped, and if there are no records;
 /// kInvalidArgument for a record with another number of labels. After an Error, BeforeFirst begins
 /// anew.
-class ImageRecordIter final : public DataIter {
+class ImageRecordIter final : public ImageBatchIter {
  public:
   explicit ImageRecordIter(const ImageRecordIterOptions& options);
-  ~ImageRecordIter() override;
-
-  void BeforeFirst() override;
-  bool Next() override;
-  const DataBatch& GetBatch() const override;
-  const std::vector<DataDesc>& ProvideData() const override;
-  const std::vector<DataDesc>& ProvideLabel() const override;
-  index_t batch_size() const override;
-  TrainingState SaveState() const override;
-  void LoadState(const TrainingState& state) override;
-
-  /// Returns the number of damaged records and images that were left out, of all batches that Next
-  /// has returned. An image that is left out makes its batch's padding longer.
-  int64_t num_damaged() const;
-
- private:
-  const std::unique_ptr<io_internal::RecordBatches> batches_;
 };
 
 }  // namespace tessera

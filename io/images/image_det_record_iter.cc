@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +17,7 @@
 namespace tessera {
 namespace {
 
+using io_internal::CheckPixelOptions;
 using io_internal::ListedLabels;
 using io_internal::RecordBatches;
 using io_internal::RecordFile;
@@ -26,15 +29,10 @@ constexpr int64_t kPrefix = 4;
 constexpr int64_t kMostLabels = int64_t{1} << 20;
 
 const ImageDetRecordIterOptions& Checked(const ImageDetRecordIterOptions& options) {
-  if (options.channels != 1 && options.channels != 3 && options.channels != 4) {
-    throw InvalidArgument(kWhat, ": ", options.channels, " channels, expected 1, 3 or 4");
-  }
+  CheckPixelOptions(kWhat, options.channels, options.deviation);
   if (options.label_pad_width < -1 || options.label_pad_width > kMostLabels) {
     throw InvalidArgument(kWhat, ": label_pad_width ", options.label_pad_width, ", expected -1 to ",
                           kMostLabels);
-  }
-  for (const float deviation : options.deviation) {
-    if (deviation == 0) throw InvalidArgument(kWhat, ": a deviation is 0, expected other numbers");
   }
   return options;
 }
@@ -124,45 +122,14 @@ std::unique_ptr<RecordBatches> MakeBatches(const ImageDetRecordIterOptions& opti
   ListedLabels listed = io_internal::ReadListedLabels(options.path_imglist);
   const int64_t pad_width = PadWidth(options, listed);
   auto maker = std::make_unique<Maker>(options, pad_width);
-  const ImageSize size = options.augmenter.size;
-  const DataDesc data = {options.data_name,
-                         TShape({options.batch_size, options.channels, size.height, size.width}),
-                         DType::kFloat32};
-  const DataDesc label = {options.label_name, TShape({options.batch_size, kPrefix + pad_width}),
-                          DType::kFloat32};
-  return std::make_unique<RecordBatches>(
-      kWhat,
-      io_internal::RecordBatchOptions{.path_imgrec = options.path_imgrec,
-                                      .batch_size = options.batch_size,
-                                      .round_batch = options.round_batch,
-                                      .shuffle = options.shuffle,
-                                      .seed = options.seed,
-                                      .num_parts = options.num_parts,
-                                      .part_index = options.part_index,
-                                      .prefetch_buffer = options.prefetch_buffer,
-                                      .damaged = options.damaged},
-      std::move(listed), data, label, std::move(maker));
+  return io_internal::MakeImageBatches(kWhat, options, DType::kFloat32,
+                                       TShape({options.batch_size, kPrefix + pad_width}),
+                                       std::move(listed), std::move(maker));
 }
 
 }  // namespace
 
 ImageDetRecordIter::ImageDetRecordIter(const ImageDetRecordIterOptions& options)
-    : batches_(MakeBatches(options)) {}
-
-ImageDetRecordIter::~ImageDetRecordIter() = default;
-
-void ImageDetRecordIter::BeforeFirst() { batches_->BeforeFirst(); }
-bool ImageDetRecordIter::Next() { return batches_->Next(); }
-const DataBatch& ImageDetRecordIter::GetBatch() const { return batches_->GetBatch(); }
-const std::vector<DataDesc>& ImageDetRecordIter::ProvideData() const {
-  return batches_->ProvideData();
-}
-const std::vector<DataDesc>& ImageDetRecordIter::ProvideLabel() const {
-  return batches_->ProvideLabel();
-}
-index_t ImageDetRecordIter::batch_size() const { return batches_->batch_size(); }
-TrainingState ImageDetRecordIter::SaveState() const { return batches_->SaveState(); }
-void ImageDetRecordIter::LoadState(const TrainingState& state) { batches_->LoadState(state); }
-int64_t ImageDetRecordIter::num_damaged() const { return batches_->num_damaged(); }
+    : ImageBatchIter(MakeBatches(options)) {}
 
 }  // namespace tessera

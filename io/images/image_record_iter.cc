@@ -1,6 +1,7 @@
 #include "tessera/io/image_record_iter.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 namespace tessera {
 namespace {
 
+using io_internal::CheckPixelOptions;
 using io_internal::Draw;
 using io_internal::RecordBatches;
 
@@ -24,15 +26,10 @@ const ImageRecordIterOptions& Checked(const ImageRecordIterOptions& options) {
     throw InvalidArgument(kWhat, ": label_width ", options.label_width, ", expected 1 to ",
                           kMostLabels);
   }
-  if (options.channels != 1 && options.channels != 3 && options.channels != 4) {
-    throw InvalidArgument(kWhat, ": ", options.channels, " channels, expected 1, 3 or 4");
-  }
+  CheckPixelOptions(kWhat, options.channels, options.deviation);
   if (options.dtype != DType::kFloat32 && options.dtype != DType::kUint8 &&
       options.dtype != DType::kInt8) {
     throw InvalidArgument(kWhat, ": dtype ", options.dtype, ", expected float32, uint8 or int8");
-  }
-  for (const float deviation : options.deviation) {
-    if (deviation == 0) throw InvalidArgument(kWhat, ": a deviation is 0, expected other numbers");
   }
   return options;
 }
@@ -111,48 +108,17 @@ class Maker final : public io_internal::ExampleMaker {
 
 std::unique_ptr<RecordBatches> MakeBatches(const ImageRecordIterOptions& options) {
   auto maker = std::make_unique<Maker>(options);
-  const DataDesc data = {options.data_name,
-                         TShape({options.batch_size, options.channels,
-                                 options.augmenter.size.height, options.augmenter.size.width}),
-                         options.dtype};
-  const DataDesc label = {options.label_name,
-                          options.label_width == 1
-                              ? TShape({options.batch_size})
-                              : TShape({options.batch_size, options.label_width}),
-                          DType::kFloat32};
-  return std::make_unique<RecordBatches>(
-      kWhat,
-      io_internal::RecordBatchOptions{.path_imgrec = options.path_imgrec,
-                                      .batch_size = options.batch_size,
-                                      .round_batch = options.round_batch,
-                                      .shuffle = options.shuffle,
-                                      .seed = options.seed,
-                                      .num_parts = options.num_parts,
-                                      .part_index = options.part_index,
-                                      .prefetch_buffer = options.prefetch_buffer,
-                                      .damaged = options.damaged},
-      io_internal::ReadListedLabels(options.path_imglist), data, label, std::move(maker));
+  const TShape label_shape = options.label_width == 1
+                                 ? TShape({options.batch_size})
+                                 : TShape({options.batch_size, options.label_width});
+  return io_internal::MakeImageBatches(kWhat, options, options.dtype, label_shape,
+                                       io_internal::ReadListedLabels(options.path_imglist),
+                                       std::move(maker));
 }
 
 }  // namespace
 
 ImageRecordIter::ImageRecordIter(const ImageRecordIterOptions& options)
-    : batches_(MakeBatches(options)) {}
-
-ImageRecordIter::~ImageRecordIter() = default;
-
-void ImageRecordIter::BeforeFirst() { batches_->BeforeFirst(); }
-bool ImageRecordIter::Next() { return batches_->Next(); }
-const DataBatch& ImageRecordIter::GetBatch() const { return batches_->GetBatch(); }
-const std::vector<DataDesc>& ImageRecordIter::ProvideData() const {
-  return batches_->ProvideData();
-}
-const std::vector<DataDesc>& ImageRecordIter::ProvideLabel() const {
-  return batches_->ProvideLabel();
-}
-index_t ImageRecordIter::batch_size() const { return batches_->batch_size(); }
-TrainingState ImageRecordIter::SaveState() const { return batches_->SaveState(); }
-void ImageRecordIter::LoadState(const TrainingState& state) { batches_->LoadState(state); }
-int64_t ImageRecordIter::num_damaged() const { return batches_->num_damaged(); }
+    : ImageBatchIter(MakeBatches(options)) {}
 
 }  // namespace tessera

@@ -53,6 +53,15 @@ ListedLabels ReadListedLabels(const std::string& path) {
   return labels;
 }
 
+void CheckPixelOptions(std::string_view what, int64_t channels, std::span<const float> deviation) {
+  if (channels != 1 && channels != 3 && channels != 4) {
+    throw InvalidArgument(what, ": ", channels, " channels, expected 1, 3 or 4");
+  }
+  if (std::ranges::find(deviation, 0.0f) != deviation.end()) {
+    throw InvalidArgument(what, ": a deviation is 0, expected other numbers");
+  }
+}
+
 /// An image on its way into a batch.
 struct RecordBatches::Example {
   RecordFile::Record record;

@@ -6,13 +6,16 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
+#include "tessera/base/tshape.h"
 #include "tessera/engine/engine.h"
 #include "tessera/image/image.h"
 #include "tessera/io/data_iter.h"
@@ -153,6 +156,35 @@ class RecordBatches final : public DataIter {
   bool has_batch_ = false;
   int64_t num_damaged_ = 0;
 };
+
+/// Throws Error(kInvalidArgument) unless the channels are 1, 3 or 4 and no deviation is 0. `what`
+/// begins the error.
+void CheckPixelOptions(std::string_view what, int64_t channels, std::span<const float> deviation);
+
+/// Makes the batches of an iterator over images. `options` has the fields of RecordBatchOptions,
+/// and those of both iterators that describe the images. `dtype` is that of the images, and
+/// `label_shape` the shape of a batch's labels. Throws what the constructor of RecordBatches does.
+template <typename Options>
+std::unique_ptr<RecordBatches> MakeImageBatches(std::string_view what, const Options& options,
+                                                DType dtype, const TShape& label_shape,
+                                                ListedLabels labels,
+                                                std::unique_ptr<ExampleMaker> maker) {
+  const ImageSize size = options.augmenter.size;
+  const TShape shape = {options.batch_size, options.channels, size.height, size.width};
+  return std::make_unique<RecordBatches>(
+      what,
+      RecordBatchOptions{.path_imgrec = options.path_imgrec,
+                         .batch_size = options.batch_size,
+                         .round_batch = options.round_batch,
+                         .shuffle = options.shuffle,
+                         .seed = options.seed,
+                         .num_parts = options.num_parts,
+                         .part_index = options.part_index,
+                         .prefetch_buffer = options.prefetch_buffer,
+                         .damaged = options.damaged},
+      std::move(labels), DataDesc{options.data_name, shape, dtype},
+      DataDesc{options.label_name, label_shape, DType::kFloat32}, std::move(maker));
+}
 
 }  // namespace tessera::io_internal
 
