@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "tessera/base/quote.h"
-#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/register_operator.h"
 #include "tessera/ops/windows/channels_last.h"
 #include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/convolution_property.h"
 #include "tessera/ops/windows/window_parameters.h"
 #if defined(TESSERA_XPU_GPU)
 #include "tessera/ops/nn/convolution_gpu.h"
@@ -43,43 +43,10 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: windows and parameters
 
-class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParameters> {
- public:
-  std::vector<std::string> ListArguments() const override {
-    if (param_.no_bias) return {"data", "weight"};
-    return {"data", "weight", "bias"};
-  }
-
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    if (!IsChannelsLast(param_.layout)) return InferChannelsFirst(in_shape, out_shape);
-    return InferChannelsLast(2, in_shape, out_shape,
-                             [this](auto* in, auto* out) { return InferChannelsFirst(in, out); });
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[0], in_data[1]};
-  }
-  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    ParameterMap product = GetParams();
-    product["no_bias"] = "True";
-    BuildBilinearGradient(*this, product, builder);
-    if (param_.no_bias) return true;
-    const Term g(builder, builder->OutGrad(0));
-    const char* const channel = IsChannelsLast(param_.layout) ? "-1" : "1";
-    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", channel}, {"exclude", "True"}}));
-    return true;
-  }
-
+class ConvolutionProperty final : public ConvolutionPropertyOf<ConvolutionParameters> {
  private:
-  bool InferChannelsFirst(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
+  bool InferChannelsFirst(std::vector<TShape>* in_shape,
+                          std::vector<TShape>* out_shape) const override {
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
@@ -87,13 +54,8 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     TShape weight = TShape::OfRank(rank);
     weight[0] = param_.num_filter;
     for (int i = 2; i < rank; ++i) weight[i] = param_.kernel[i - 2];
-    if (data[1] != TShape::kUnknown) {
-      if (data[1] % param_.num_group != 0) {
-        throw InvalidArgument(TypeString(), ": data of shape ", data, " has ", data[1],
-                              " channels, which num_group=", param_.num_group, " does not divide");
-      }
-      weight[1] = data[1] / param_.num_group;
-    }
+    RequireGroups(data);
+    if (data[1] != TShape::kUnknown) weight[1] = data[1] / param_.num_group;
     MergeShape(*this, "weight", &(*in_shape)[1], weight);
     TShape out = TShape::OfRank(rank);
     out[0] = data[0];
@@ -132,13 +94,8 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
   }
 
   void CheckParameters() override {
-    RequireKernelRank(TypeString(), param_.kernel);
+    ConvolutionPropertyOf::CheckParameters();
     static_cast<void>(ConvolutionWindow(TypeString(), param_));
-    if (param_.num_filter % param_.num_group != 0) {
-      throw InvalidArgument(TypeString(), ": num_group=", param_.num_group,
-                            " does not divide num_filter=", param_.num_filter);
-    }
-    RequireLayout(TypeString(), param_.layout, param_.kernel.ndim());
   }
 };
 

@@ -22,11 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/windows/channels_last.h"
 #include "tessera/ops/windows/convolution_loops.h"
 #include "tessera/ops/windows/convolution_parameters.h"
+#include "tessera/ops/windows/convolution_property.h"
 #include "tessera/ops/windows/window_parameters.h"
 
 namespace tessera {
@@ -103,43 +103,10 @@ struct DeconvolutionWindow : ConvolutionWindow {
   WindowExtents out{};
 };
 
-class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionParameters> {
- public:
-  std::vector<std::string> ListArguments() const override {
-    if (param_.no_bias) return {"data", "weight"};
-    return {"data", "weight", "bias"};
-  }
-
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    if (!IsChannelsLast(param_.layout)) return InferChannelsFirst(in_shape, out_shape);
-    return InferChannelsLast(2, in_shape, out_shape,
-                             [this](auto* in, auto* out) { return InferChannelsFirst(in, out); });
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[0], in_data[1]};
-  }
-  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
-    return {{ResourceRequest::Type::kTempSpace}};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    ParameterMap product = GetParams();
-    product["no_bias"] = "True";
-    BuildBilinearGradient(*this, product, builder);
-    if (param_.no_bias) return true;
-    const Term g(builder, builder->OutGrad(0));
-    const char* const channel = IsChannelsLast(param_.layout) ? "-1" : "1";
-    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", channel}, {"exclude", "True"}}));
-    return true;
-  }
-
+class DeconvolutionProperty final : public ConvolutionPropertyOf<DeconvolutionParameters> {
  private:
-  bool InferChannelsFirst(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
+  bool InferChannelsFirst(std::vector<TShape>* in_shape,
+                          std::vector<TShape>* out_shape) const override {
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
@@ -150,10 +117,7 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
     for (int i = 2; i < rank; ++i) weight[i] = param_.kernel[i - 2];
     MergeShape(*this, "weight", &(*in_shape)[1], weight);
     data[1] = (*in_shape)[1][0];
-    if (data[1] != TShape::kUnknown && data[1] % param_.num_group != 0) {
-      throw InvalidArgument(TypeString(), ": data of shape ", data, " has ", data[1],
-                            " channels, which num_group=", param_.num_group, " does not divide");
-    }
+    RequireGroups(data);
     const DeconvolutionWindow w(TypeString(), param_, data);
     TShape out = TShape::OfRank(rank);
     out[0] = data[0];
@@ -165,12 +129,8 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
   }
 
   void CheckParameters() override {
-    RequireKernelRank(TypeString(), param_.kernel);
+    ConvolutionPropertyOf::CheckParameters();
     const DeconvolutionWindow w(TypeString(), param_, TShape::OfRank(param_.kernel.ndim() + 2));
-    if (param_.num_filter % param_.num_group != 0) {
-      throw InvalidArgument(TypeString(), ": num_group=", param_.num_group,
-                            " does not divide num_filter=", param_.num_filter);
-    }
     for (int i = 0; i < param_.adj.ndim() && !param_.HasTarget(); ++i) {
       const index_t stride = w.stride[static_cast<size_t>(3 - param_.kernel.ndim() + i)];
       if (param_.adj[i] >= stride) {
@@ -178,7 +138,6 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
                               " must be smaller than stride=", param_.stride);
       }
     }
-    RequireLayout(TypeString(), param_.layout, param_.kernel.ndim());
   }
 };
 
