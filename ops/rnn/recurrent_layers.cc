@@ -30,11 +30,10 @@
 // hidden outputs are too; sequence_length of any type. All inputs but the lengths have gradients.
 // Runs on the CPU. The data's part is one product over all steps. The state's part is a product a
 // step, by weights that are packed once; threads share its units and samples, and meet after each
-// step. With a projection, they share its samples alone. The two directions of a layer run side by
-// side. So could the layers, each a step behind the
-// one below it, but the data's part would then be as many small products as there are steps.
+// step (recurrent_steps.h). With a projection, they share its samples alone. The two directions of
+// a layer run side by side. So could the layers, each a step behind the one below it, but the
+// data's part would then be as many small products as there are steps.
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,10 +43,10 @@
 
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
+#include "tessera/ops/rnn/recurrent_extents.h"
+#include "tessera/ops/rnn/recurrent_steps.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
-#include "tessera/tensor/device/parallel_steps.h"
-#include "tessera/tensor/device/scratch.h"
 #include "tessera/tensor/linalg/gemm.h"
 #include "tessera/tensor/nn/recurrent.h"
 #include "tessera/tensor/random.h"
@@ -56,135 +55,6 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: rows and registration
-
-using Cell = tensor_internal::RecurrentCell;
-
-struct RnnParameters {
-  int64_t state_size = 1;
-  int64_t num_layers = 1;
-  bool bidirectional = false;
-  Cell mode = Cell::kRelu;
-  float p = 0;
-  bool state_outputs = false;
-  std::optional<int64_t> projection_size;
-  std::optional<double> lstm_state_clip_min, lstm_state_clip_max;
-  bool lstm_state_clip_nan = false;
-  bool use_sequence_length = false;
-
-  static void Declare(ParameterSchema<RnnParameters>& schema) {
-    using P = RnnParameters;
-    constexpr double kMax = 4294967295.0;
-    schema.Required("state_size", &P::state_size, "the number of units of a layer");
-    schema.Range(1, kMax);
-    schema.Required("num_layers", &P::num_layers, "the number of layers");
-    schema.Range(1, kMax);
-    schema.Optional("bidirectional", &P::bidirectional, "run each layer in both directions");
-    schema.Choice("mode", &P::mode,
-                  {{"gru", Cell::kGru},
-                   {"lstm", Cell::kLstm},
-                   {"rnn_relu", Cell::kRelu},
-                   {"rnn_tanh", Cell::kTanh}},
-                  "the kind of cell", /*required=*/true);
-    schema.Optional("p", &P::p, "the fraction of a lower layer's output that training drops");
-    schema.Range(0, 1);
-    schema.Optional("state_outputs", &P::state_outputs, "show the last states as outputs");
-    schema.Optional("projection_size", &P::projection_size,
-                    "for lstm: project the output of a layer to this many numbers");
-    schema.Range(1, kMax);
-    schema.Optional("lstm_state_clip_min", &P::lstm_state_clip_min,
-                    "for lstm: the least element of a cell state; needs lstm_state_clip_max");
-    schema.Optional("lstm_state_clip_max", &P::lstm_state_clip_max,
-                    "for lstm: the largest element of a cell state; needs lstm_state_clip_min");
-    schema.Optional("lstm_state_clip_nan", &P::lstm_state_clip_nan,
-                    "replace NaN in a cell state by lstm_state_clip_min, if there is one");
-    schema.Optional("use_sequence_length", &P::use_sequence_length,
-                    "take each sample's number of steps from the input sequence_length");
-  }
-
-  index_t NumDirections() const { return bidirectional ? 2 : 1; }
-  bool HasCell() const { return mode == Cell::kLstm; }
-  bool IsProjected() const { return projection_size.has_value(); }
-  /// Whether there is anything to drop.
-  bool Drops() const { return p > 0 && num_layers > 1; }
-};
-
-/// The extents of a call, and where its matrices lie in the vector of parameters.
-struct Extents {
-  index_t layers, directions, size;      // L, D, H
-  index_t state;                         // S
-  bool is_projected;                     // whether there are matrices V
-  index_t gates, kept;                   // blocks of H numbers for each unit
-  index_t steps = 0, batch = 0, inputs;  // T, N, C
-
-  Extents(const RnnParameters& param, index_t num_inputs)
-      : layers(param.num_layers),
-        directions(param.NumDirections()),
-        size(param.state_size),
-        state(param.projection_size.value_or(param.state_size)),
-        is_projected(param.IsProjected()),
-        gates(param.mode == Cell::kLstm  ? 4
-              : param.mode == Cell::kGru ? 3
-                                         : 1),
-        // A projected layer also keeps what it projects, in the last block.
-        kept(is_projected                ? 6
-             : param.mode == Cell::kLstm ? 5
-             : param.mode == Cell::kGru  ? 4
-                                         : 1),
-        inputs(num_inputs) {}
-  Extents(const RnnParameters& param, const TShape& data) : Extents(param, data[2]) {
-    batch = data[1];
-    // Without samples there is nothing to do, however many steps there are.
-    steps = batch > 0 ? data[0] : 0;
-  }
-
-  index_t Rows() const { return steps * batch; }
-  index_t Width() const { return directions * state; }
-  index_t Inputs(index_t layer) const { return layer == 0 ? inputs : Width(); }
-  /// The number of elements of W, R and V.
-  index_t NumWeights(index_t layer) const {
-    return gates * size * (Inputs(layer) + state) + (is_projected ? state * size : 0);
-  }
-  /// The parameters of a layer, both directions together.
-  index_t NumOfLayer(index_t layer) const {
-    return directions * (NumWeights(layer) + 2 * gates * size);
-  }
-  /// The parameters of all layers but the first, which may have inputs of another number.
-  index_t NumUpper() const { return (layers - 1) * NumOfLayer(1); }
-  index_t NumParameters() const { return NumOfLayer(0) + NumUpper(); }
-  /// Whether the number of parameters fits in an index_t.
-  bool Fit() const {
-    const auto real = [](index_t x) { return static_cast<double>(x); };
-    const double of_input = real(directions * gates) * real(size);
-    const double projections = real(layers * directions) * real(state) * real(size);
-    return of_input * (real(inputs) + real(state) + 2 +
-                       real(layers) * (real(directions) * real(state) + real(state) + 2)) +
-               projections <
-           9e18;
-  }
-  /// The number of inputs that goes with a number of parameters, or less than 0 if none does.
-  /// Requires: Fit(), whatever `inputs` is.
-  index_t InputsOf(index_t num_parameters) const {
-    const index_t projection = is_projected ? state * size : 0;
-    const index_t others = directions * (gates * size * (state + 2) + projection) + NumUpper();
-    return num_parameters < others ? -1 : (num_parameters - others) / (directions * gates * size);
-  }
-  /// The position of W; those of R and V are RecurrentWeights and Projection.
-  index_t Weights(index_t layer, index_t direction) const {
-    const index_t lower =
-        layer == 0 ? 0 : directions * (NumWeights(0) + (layer - 1) * NumWeights(1));
-    return lower + direction * NumWeights(layer);
-  }
-  index_t RecurrentWeights(index_t layer, index_t direction) const {
-    return Weights(layer, direction) + gates * size * Inputs(layer);
-  }
-  index_t Projection(index_t layer, index_t direction) const {
-    return RecurrentWeights(layer, direction) + gates * size * state;
-  }
-  /// The position of b; that of b' is gates * size behind it.
-  index_t Biases(index_t layer, index_t direction) const {
-    return Weights(layers, 0) + (layer * directions + direction) * 2 * gates * size;
-  }
-};
 
 class RnnProperty final : public ParameterizedProperty<RnnParameters> {
  public:
@@ -219,7 +89,7 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
     constexpr index_t kUnknown = TShape::kUnknown;
     TShape& data = (*in_shape)[0];
     TShape& parameters = (*in_shape)[1];
-    Extents extents(param_, kUnknown);
+    RecurrentExtents extents(param_, kUnknown);
     const index_t states = extents.layers * extents.directions;
     MergeShape(*this, "data", &data, {kUnknown, kUnknown, kUnknown});
     MergeShape(*this, "parameters", &parameters, {kUnknown});
@@ -329,19 +199,12 @@ class RnnProperty final : public ParameterizedProperty<RnnParameters> {
   }
 };
 
-using Scratch = tensor_internal::Scratch<cpu>;
-
-template <typename T>
-T* Take(index_t count, Scratch* scratch) {
-  return static_cast<T*>(scratch->Allocate(count * static_cast<index_t>(sizeof(T))));
-}
-
 /// Returns an array's elements as T: the array itself, or a copy.
 template <typename T>
 const T* Elements(const TBlob& array, Scratch* scratch) {
   const RowReader<T> reader(array);
   const index_t count = array.shape_.Size();
-  return reader.Read(0, count, reader.is_direct() ? nullptr : Take<T>(count, scratch));
+  return reader.Read(0, count, reader.is_direct() ? nullptr : TakeScratch<T>(count, scratch));
 }
 
 /// Elements of T that are to become an array's: the array itself, or others until Store.
@@ -350,7 +213,7 @@ class Result {
  public:
   Result(const TBlob& array, OpReqType req, index_t count, Scratch* scratch)
       : array_(array, req), count_(count) {
-    elements_ = array_.Out(0, array_.is_direct() ? nullptr : Take<T>(count, scratch));
+    elements_ = array_.Out(0, array_.is_direct() ? nullptr : TakeScratch<T>(count, scratch));
   }
   bool wanted() const { return array_.is_wanted(); }
   T* data() const { return elements_; }
@@ -362,17 +225,10 @@ class Result {
   T* elements_;
 };
 
-/// A matrix in memory: its first element, and the elements from one row to the next.
-template <typename T>
-struct Matrix {
-  T* data;
-  index_t stride;
-};
-
 /// c = op(a) op(b) + beta c, where c is m x n, and op transposes if its flag is set.
 template <typename T>
-void Multiply(index_t m, index_t n, index_t k, Matrix<const T> a, bool transpose_a,
-              Matrix<const T> b, bool transpose_b, T beta, Matrix<T> c) {
+void Multiply(index_t m, index_t n, index_t k, StridedMatrix<const T> a, bool transpose_a,
+              StridedMatrix<const T> b, bool transpose_b, T beta, StridedMatrix<T> c) {
   tensor_internal::Gemm(tensor_internal::GemmArguments<T>{.transpose_a = transpose_a,
                                                           .transpose_b = transpose_b,
                                                           .m = m,
@@ -396,196 +252,6 @@ void MultiplyElements(const T* a, const T* b, index_t n, T* out) {
     ForEach(end - begin, [=](index_t i) TESSERA_LOOP_BODY { to[i] = from[i] * factor[i]; });
   });
 }
-
-/// The samples and units of one direction that one thread computes in each step.
-struct StepPart {
-  index_t direction;
-  index_t row, rows;
-  index_t unit, units;
-};
-
-/// Calls function(row, rows, runs) for rows of a part, counted from its first one, in ascending
-/// order: for all at once or, if samples have lengths, for each with whether the step is in it.
-template <typename Function>
-void ForRows(const StepPart& part, index_t step, const int64_t* lengths, const Function& function) {
-  if (lengths == nullptr) return function(index_t{0}, part.rows, true);
-  for (index_t row = 0; row < part.rows; ++row) {
-    function(row, index_t{1}, step < lengths[part.row + row]);
-  }
-}
-
-/// The cut of a layer's steps into parts. The bits of a result do not depend on it.
-class StepCut {
- public:
-  explicit StepCut(const Extents& e)
-      : e_(e),
-        // Few rows are multiplied by the weights as they lie about as fast as these are packed.
-        packs_(e.Rows() >= 16) {
-    // Multiply-adds in a step of a direction. The functions of a gate take as long as some more.
-    constexpr index_t kFunctionMultiplyAdds = 16;
-    const double work = static_cast<double>(e.batch) * static_cast<double>(e.gates * e.size) *
-                        static_cast<double>(e.size + kFunctionMultiplyAdds);
-    // A part of 1 to 2 us is several times as long as it takes threads to meet. A call of less than
-    // 50 us is over before a second thread has woken up.
-    constexpr double kPartWork = 1 << 14, kCallWork = 1 << 20;
-    // Parts of at least these units and samples make complete tiles of the products.
-    constexpr index_t kLeastUnits = 32, kLeastRows = 8;
-    const double all_work = work * static_cast<double>(e.steps * e.directions);
-    const index_t threads =
-        packs_ && work >= kPartWork && all_work >= kCallWork ? ParallelWidth() : 1;
-    is_parallel_ = threads > 1;
-    // The number of parts of a part of the step, by its work and another limit.
-    const auto cut = [&](index_t threads_left, double part_work, index_t most) {
-      const double by_work = std::min(part_work / kPartWork, static_cast<double>(threads_left));
-      return std::max<index_t>(1, std::min(static_cast<index_t>(by_work), most));
-    };
-    const index_t of_direction = threads / e.directions;
-    // A projection needs all units of a sample.
-    unit_parts_ = e.is_projected ? 1 : cut(of_direction, work, e.size / kLeastUnits);
-    const double of_units = work / static_cast<double>(unit_parts_);
-    row_parts_ = cut(of_direction / unit_parts_, of_units, e.batch / kLeastRows);
-  }
-
-  /// Whether the recurrent weights are packed.
-  bool packs() const { return packs_; }
-  index_t unit_parts() const { return unit_parts_; }
-  /// The number of rows of most parts.
-  index_t Rows() const { return e_.batch / row_parts_; }
-  /// The first unit of those parts that are at position `i` among the units, a multiple of 16.
-  index_t FirstUnit(index_t i) const {
-    return i == unit_parts_ ? e_.size : i * e_.size / unit_parts_ / 16 * 16;
-  }
-
-  /// Calls body(step, part) for each step and part; parts of a step run side by side. If the
-  /// weights are not packed, a part has all units and samples of a direction, and the body may run
-  /// parallel loops.
-  template <typename Body>
-  void Run(index_t steps, const Body& body) const {
-    const index_t parts = e_.directions * row_parts_ * unit_parts_;
-    const auto run = [&](index_t step, index_t part) { body(step, PartAt(part)); };
-    if (is_parallel_) return ParallelSteps(steps, parts, run);
-    for (index_t step = 0; step < steps; ++step) {
-      for (index_t part = 0; part < parts; ++part) run(step, part);
-    }
-  }
-
- private:
-  StepPart PartAt(index_t i) const {
-    const index_t u = i % unit_parts_, r = i / unit_parts_ % row_parts_;
-    const index_t row = r * e_.batch / row_parts_, unit = FirstUnit(u);
-    return {.direction = i / unit_parts_ / row_parts_,
-            .row = row,
-            .rows = (r + 1) * e_.batch / row_parts_ - row,
-            .unit = unit,
-            .units = FirstUnit(u + 1) - unit};
-  }
-
-  const Extents& e_;
-  const bool packs_;
-  bool is_parallel_;
-  index_t unit_parts_, row_parts_;
-};
-
-/// Pointers for each direction.
-template <typename T>
-using OfDirections = std::array<T*, 2>;
-
-/// The matrices by which the steps of a layer are multiplied: one of rows x columns for each
-/// direction. The right operand is the matrix or its transpose, of which `blocks` are taken apart.
-template <typename T>
-struct StepWeights {
-  OfDirections<const T> data;
-  index_t rows, columns;
-  bool is_transposed;
-  index_t blocks = 1;
-};
-
-/// The products of a layer's steps by its weights. Forward, the right operand is the transpose of R
-/// (G H, S), with a block of H columns for each gate, or that of V (S, H). Backward it is R or V.
-template <typename T>
-class StepProduct {
- public:
-  StepProduct(const Extents& e, const StepCut& cut, const StepWeights<T>& weights, Scratch* scratch)
-      : weights_(weights),
-        packing_(tensor_internal::StreamPacking(cut.Rows())),
-        unit_parts_(cut.unit_parts()),
-        width_(weights.is_transposed ? weights.rows / weights.blocks : weights.columns),
-        depth_(weights.is_transposed ? weights.columns : weights.rows) {
-    if (!cut.packs()) return;
-    const index_t blocks = weights.blocks, parts = unit_parts_;
-    packed_ = Take<T>(e.directions * blocks * BlockElements(), scratch);
-    ParallelFor(e.directions * blocks * parts, StepsPerTask(BlockElements() / parts),
-                [&](index_t begin, index_t end) {
-                  for (index_t i = begin; i < end; ++i) {
-                    const index_t part = i % parts, unit = cut.FirstUnit(part);
-                    const index_t direction = i / parts / blocks, block = i / parts % blocks;
-                    const index_t units =
-                        (part + 1 == parts ? width_ : cut.FirstUnit(part + 1)) - unit;
-                    tensor_internal::PackRight(By(direction, block, unit, units), packing_,
-                                               Packed(direction, block, unit));
-                  }
-                });
-  }
-
-  /// Computes c = a B + beta c for a part's units of blocks [first, first + count), which lie side
-  /// by side in c. Successive steps read the weights from either end in turns.
-  void Run(index_t step, const StepPart& part, index_t first, index_t count, Matrix<const T> a,
-           T beta, Matrix<T> c) const {
-    tensor_internal::GemmArguments<T> g =
-        By(part.direction, first, part.unit, unit_parts_ == 1 ? width_ : part.units);
-    g.m = part.rows;
-    g.a = a.data;
-    g.lda = a.stride;
-    g.beta = beta;
-    g.c = c.data;
-    g.ldc = c.stride;
-    if (packed_ == nullptr) {
-      g.n = count * width_;
-      tensor_internal::Gemm(g);
-      return;
-    }
-    const bool backwards = step % 2 == 1;
-    for (index_t i = 0; i < count; ++i) {
-      const index_t block = backwards ? count - 1 - i : i;
-      g.c = c.data + block * width_;
-      tensor_internal::StreamPackedRight(
-          g, {Packed(part.direction, first + block, part.unit), packing_}, backwards);
-    }
-  }
-
- private:
-  index_t BlockElements() const { return tensor_internal::PackedRightSize(width_, depth_); }
-  /// The packed weights of the units from `unit` on, a multiple of 16.
-  T* Packed(index_t direction, index_t block, index_t unit) const {
-    return packed_ + (direction * weights_.blocks + block) * BlockElements() + unit * depth_;
-  }
-  /// The product by some units of a block, without its left operand.
-  tensor_internal::GemmArguments<T> By(index_t direction, index_t block, index_t unit,
-                                       index_t units) const {
-    const index_t first =
-        weights_.is_transposed ? (block * width_ + unit) * weights_.columns : unit;
-    return {.transpose_a = false,
-            .transpose_b = weights_.is_transposed,
-            .m = 0,
-            .n = units,
-            .k = depth_,
-            .alpha = T(1),
-            .a = nullptr,
-            .lda = depth_,
-            .b = weights_.data[static_cast<size_t>(direction)] + first,
-            .ldb = weights_.columns,
-            .beta = T(0),
-            .c = nullptr,
-            .ldc = width_};
-  }
-
-  const StepWeights<T> weights_;
-  const int packing_;         // how the weights are packed: StreamPacking
-  const index_t unit_parts_;  // the number of parts among the columns
-  const index_t width_;       // the number of columns of a block
-  const index_t depth_;       // the number of rows of the right operand
-  T* packed_ = nullptr;       // or null if it is not
-};
 
 class RnnOperator final : public Operator {
  public:
@@ -627,9 +293,10 @@ class RnnOperator final : public Operator {
   }
 
   /// The number of steps of each sample, or null if all have all.
-  const int64_t* Lengths(std::span<const TBlob> in_data, const Extents& e, Scratch* scratch) const {
+  const int64_t* Lengths(std::span<const TBlob> in_data, const RecurrentExtents& e,
+                         Scratch* scratch) const {
     if (!param_.use_sequence_length) return nullptr;
-    int64_t* const lengths = Take<int64_t>(e.batch, scratch);
+    int64_t* const lengths = TakeScratch<int64_t>(e.batch, scratch);
     const TBlob& given = in_data[Length()];
     ReadIndices(given, 0, e.batch, lengths);
     for (index_t n = 0; n < e.batch; ++n) {
@@ -643,8 +310,8 @@ class RnnOperator final : public Operator {
 
   /// The elements of the random mask, in the scratch memory unless the output is wanted.
   template <typename T>
-  const T* Mask(const OpContext& context, const Extents& e, OpReqType req, const TBlob& array,
-                Scratch* scratch) const {
+  const T* Mask(const OpContext& context, const RecurrentExtents& e, OpReqType req,
+                const TBlob& array, Scratch* scratch) const {
     const index_t count = (e.layers - 1) * e.Rows() * e.Width();
     const Result<T> mask(array, req, count, scratch);
     const double keep = 1 - static_cast<double>(param_.p);
@@ -664,7 +331,7 @@ class RnnOperator final : public Operator {
   template <typename T>
   void Run(const OpContext& context, std::span<const TBlob> in_data, std::span<const OpReqType> req,
            std::span<const TBlob> out_data) const {
-    const Extents e(param_, in_data[0].shape_);
+    const RecurrentExtents e(param_, in_data[0].shape_);
     const index_t rows = e.Rows(), width = e.Width(), gates = e.gates * e.size;
     const index_t kept_width = e.kept * e.size;
     const index_t places = e.layers * e.directions;
@@ -692,13 +359,13 @@ class RnnOperator final : public Operator {
     const T* const mask = param_.Drops()
                               ? Mask<T>(context, e, req[hidden + 2], out_data[hidden + 2], &scratch)
                               : nullptr;
-    T* const dropped = mask != nullptr ? Take<T>(rows * width, &scratch) : nullptr;
+    T* const dropped = mask != nullptr ? TakeScratch<T>(rows * width, &scratch) : nullptr;
     // Each direction's old and new state, in turns.
-    T* const h = Take<T>(2 * e.directions * state, &scratch);
+    T* const h = TakeScratch<T>(2 * e.directions * state, &scratch);
     // The cells' outputs, which a projection reads where they are kept.
-    T* const unprojected = e.is_projected ? Take<T>(e.directions * cell, &scratch) : nullptr;
+    T* const unprojected = e.is_projected ? TakeScratch<T>(e.directions * cell, &scratch) : nullptr;
     const StepCut cut(e);
-    const bool is_gru = param_.mode == Cell::kGru;
+    const bool is_gru = param_.mode == RnnParameters::Cell::kGru;
 
     const T* x = Elements<T>(in_data[0], &scratch);
     for (index_t layer = 0; layer < e.layers; ++layer) {
@@ -800,7 +467,7 @@ class RnnOperator final : public Operator {
   void RunBackward(std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                    std::span<const TBlob> out_data, std::span<const OpReqType> req,
                    std::span<const TBlob> in_grad) const {
-    const Extents e(param_, in_data[0].shape_);
+    const RecurrentExtents e(param_, in_data[0].shape_);
     const index_t rows = e.Rows(), width = e.Width(), gates = e.gates * e.size;
     const index_t kept_width = e.kept * e.size;
     const index_t places = e.layers * e.directions;
@@ -837,24 +504,25 @@ class RnnOperator final : public Operator {
     if (has_cell) begin_with(d_c, places * cell, 2);
 
     // The gradients of the gates, and the state before each step, for each direction.
-    T* const of_input = Take<T>(e.directions * rows * gates, &scratch);
-    T* const of_state =
-        param_.mode == Cell::kGru ? Take<T>(e.directions * rows * gates, &scratch) : of_input;
-    T* const old_h = Take<T>(e.directions * rows * e.state, &scratch);
+    T* const of_input = TakeScratch<T>(e.directions * rows * gates, &scratch);
+    T* const of_state = param_.mode == RnnParameters::Cell::kGru
+                            ? TakeScratch<T>(e.directions * rows * gates, &scratch)
+                            : of_input;
+    T* const old_h = TakeScratch<T>(e.directions * rows * e.state, &scratch);
     // The gradients of the projected outputs; that of a step's unprojected ones; and zeros, which
     // the cells add to it.
     const index_t of_projection = e.is_projected ? e.directions : 0;
-    T* const d_projected = Take<T>(of_projection * rows * e.state, &scratch);
-    T* const d_unprojected = Take<T>(of_projection * cell, &scratch);
-    T* const zeros = Take<T>(e.size, &scratch);
+    T* const d_projected = TakeScratch<T>(of_projection * rows * e.state, &scratch);
+    T* const d_unprojected = TakeScratch<T>(of_projection * cell, &scratch);
+    T* const zeros = TakeScratch<T>(e.size, &scratch);
     std::fill_n(zeros, e.size, T(0));
     const StepCut cut(e);
-    T* const ones = Take<T>(rows, &scratch);
+    T* const ones = TakeScratch<T>(rows, &scratch);
     std::fill_n(ones, rows, T(1));
     const bool is_deep = e.layers > 1;
-    T* const dropped = mask != nullptr ? Take<T>(rows * width, &scratch) : nullptr;
-    T* const between[] = {is_deep ? Take<T>(rows * width, &scratch) : nullptr,
-                          e.layers > 2 ? Take<T>(rows * width, &scratch) : nullptr};
+    T* const dropped = mask != nullptr ? TakeScratch<T>(rows * width, &scratch) : nullptr;
+    T* const between[] = {is_deep ? TakeScratch<T>(rows * width, &scratch) : nullptr,
+                          e.layers > 2 ? TakeScratch<T>(rows * width, &scratch) : nullptr};
 
     const T* head = Elements<T>(out_grad[0], &scratch);
     for (index_t layer = e.layers - 1; layer >= 0; --layer) {
