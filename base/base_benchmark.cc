@@ -1,4 +1,4 @@
-// What numbers of 16 bits, shapes and errors cost: beside Eigen's conversions, a plain loop over
+// The cost of numbers of 16 bits, shapes and errors: beside Eigen's conversions, a plain loop over
 // the text, a product that nobody checks, and an exception of the standard's. Nothing here is
 // judged: the peers say how much of a time is the language's own.
 #include <array>

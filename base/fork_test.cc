@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// What `body` returns in the child of a fork.
+/// Returns the result of `body` in the child of a fork.
 bool InChild(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body() ? 1 : 0);

@@ -1,4 +1,4 @@
-// What this machine can do at most, on one core: bytes copied a second within each level of its
+// The most that this machine can do, on one core: bytes copied a second within each level of its
 // memory, and floating-point operations a second in registers and in a product of matrices. And how
 // near two of its cores are to each other.
 // Fractions of the roofline (S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful

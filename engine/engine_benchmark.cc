@@ -1,4 +1,4 @@
-// What empty operations cost on an engine with two workers, next to TBB in the same run.
+// The cost of empty operations on an engine with two workers, next to TBB in the same run.
 //
 // push_*: 50,000 operations and the wait for them, against tasks of tbb::task_group. The bounds: a
 // push that runs costs at most three tasks, and a chain's at most four.

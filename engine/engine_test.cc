@@ -1,4 +1,4 @@
-// What an engine promises about the order of operations, about variables, and about operators.
+// The promises of an engine about the order of operations, about variables, and about operators.
 
 #include "tessera/engine/engine.h"
 

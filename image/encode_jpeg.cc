@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-/// What the steps share.
+/// The state of an encoding.
 struct Session {
   jpeg_compress_struct jpeg;
   jpeg_error_mgr errors;

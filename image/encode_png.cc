@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// What the steps share.
+/// The state of an encoding.
 struct Session {
   png_structp png;
   png_infop info;

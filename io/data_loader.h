@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// What a transform knows of its example besides the arrays.
+/// The number, epoch and random bits of a transform's example.
 struct ExampleInfo {
   index_t index = 0;   ///< the number in the data set
   uint64_t epoch = 0;  ///< the epoch, from 0

@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// What an optimizer, a metric or another part of a training keeps between steps, as plain values
-/// by name. A checkpoint writes all of them; a part that loads them continues bit for bit like the
-/// one that saved them.
+/// The values that an optimizer, a metric or another part of a training keeps between steps, by
+/// name. A checkpoint writes all of them; a part that loads them continues bit for bit like the one
+/// that saved them.
 ///
 /// Names are free of the character '/' apart from those of parts, which Add joins by it.
 struct TrainingState {

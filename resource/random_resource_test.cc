@@ -38,7 +38,7 @@ class Machine {
 
   ResourceManager& manager() { return *manager_; }
 
-  /// What `fill(random, out)` draws in an operation on the device's generator.
+  /// Returns the values that `fill(random, out)` draws in an operation on the device's generator.
   template <typename T, typename Fill>
   std::vector<T> Draw(Device device, const Fill& fill, size_t size = kSize) {
     std::vector<T> values(size);

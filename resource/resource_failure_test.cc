@@ -94,7 +94,7 @@ class Scene {
   Resource& random() { return *random_; }
   void EndManager() { manager_.reset(); }
 
-  /// What users can see of generators, those that will be made among them.
+  /// Returns the states that users can see of a generator and of the next one to be made.
   std::string Generators() {
     const PhiloxState& own = *random_->GetRandomState();
     const Device next = Device::Cpu(++last_device_);

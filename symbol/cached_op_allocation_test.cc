@@ -20,9 +20,10 @@ namespace {
 using ndarray_testing::Vector;
 using ::testing::Each;
 
-/// What docs/graphs.md states of a call with one input and one output: the list of outputs, the
-/// array and its chunk (3); the binding with its four lists (5); the arena and the list of arenas
-/// (2); the run, the variables of an operation and the function that owns the run (3).
+/// The allocations that docs/graphs.md states of a call with one input and one output: the list of
+/// outputs, the array and its chunk (3); the binding with its four lists (5); the arena and the
+/// list of arenas (2); the run, the variables of an operation and the function that owns the run
+/// (3).
 constexpr int64_t kCallsOfNew = 13;
 
 /// Returns a chain of operators that many nodes long.

@@ -1,4 +1,4 @@
-// What a CachedOp computes from weights once, and again when they change.
+// Values that a CachedOp computes from weights once, and again when they change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What an asynchronous array costs over the arithmetic: a * b + 1, pushed and waited for.
+// The cost of an asynchronous array beyond the arithmetic: a * b + 1, pushed and waited for.
 #include <cstdint>
 
 #include "benchmark/benchmark.h"

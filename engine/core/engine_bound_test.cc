@@ -1,4 +1,4 @@
-// What an engine promises about its bound on what pends.
+// The promises of an engine about its bound on pending operations.
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-// What an engine promises about errors in operations: see "Errors" in engine.h.
+// The promises of an engine about errors in operations: see "Errors" in engine.h.
 
 #include <atomic>
 #include <exception>

@@ -1,5 +1,5 @@
-// What an engine promises about errors of operations of devices, on a simulated one: see "Devices"
-// in engine.h.
+// The promises of an engine about errors of operations of devices, on a simulated one: see
+// "Devices" in engine.h.
 
 #include <atomic>
 #include <future>

@@ -1,4 +1,4 @@
-// What an engine promises about operations of devices, on a simulated one: see "Devices" in
+// The promises of an engine about operations of devices, on a simulated one: see "Devices" in
 // engine.h.
 
 #include <algorithm>

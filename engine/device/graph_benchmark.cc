@@ -1,4 +1,4 @@
-// What a replay that is a CUDA graph costs, next to a graph that is launched by hand. Nodes are
+// The cost of a replay that is a CUDA graph, next to a graph that is launched by hand. Nodes are
 // memsets of four bytes, one after another or all beside each other.
 //
 // node_us: time from the replay to the end of the wait for it, for each node. The bound: 2.5 us.

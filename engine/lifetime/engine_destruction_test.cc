@@ -35,15 +35,16 @@ struct Guarded : std::runtime_error {
 
 class EngineDestructionTest : public EngineConfigurationTest {
  protected:
-  /// What waits for `awaited` when the engine destroys it. The message of what that wait throws
-  /// goes to message_. Once in a test.
+  /// Returns an object whose destruction waits for `awaited`. The message of the error that the
+  /// wait throws goes to message_. A test calls this once.
   std::shared_ptr<void> WaitsWhenDestroyed(Variable *awaited) {
     return {nullptr, [this, awaited, message = message_](void *) {
               message->set_value(MessageOf([&] { engine_->WaitForVar(awaited); }));
             }};
   }
-  /// What the destruction of WaitsWhenDestroyed() gave. It may come after its operation is
-  /// complete: a worker on its way back from an asynchronous function still has that function.
+  /// Returns the message of the error at the destruction of WaitsWhenDestroyed(), which this
+  /// awaits: it may come after the operation is complete, because a worker on its way back from an
+  /// asynchronous function still has that function.
   std::string Message() {
     std::future<std::string> message = message_->get_future();
     return message.wait_for(std::chrono::seconds(30)) == std::future_status::ready

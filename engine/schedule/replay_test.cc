@@ -45,7 +45,8 @@ class ReplayTest : public testing::Test {
     return SchedulePlan("test", /*slots=*/0, std::move(pushes), /*own=*/{});
   }
 
-  /// What a single visitor runs, in a second replay with what the first has left behind.
+  /// Returns the order in which a single visitor runs operations, in a second replay of the same
+  /// state.
   std::vector<uint32_t> OrderOfOneVisitor(const SchedulePlan& plan) {
     Replay replay(plan, /*stacks=*/2);
     std::vector<uint32_t> order;

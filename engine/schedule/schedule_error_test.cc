@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScheduleErrorTest,
                          testing::ValuesIn(engine_internal::AllConfigurations()),
                          engine_internal::ConfigurationName);
 
-/// What is different where a replay pushes its operations one by one.
+/// Engines that replay a schedule as a whole; NaiveEngine pushes its operations one by one.
 class ThreadedScheduleErrorTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadedScheduleErrorTest,
                          testing::ValuesIn(engine_internal::ThreadedConfigurations()),

@@ -33,19 +33,19 @@ INSTANTIATE_TEST_SUITE_P(All, ScheduleOrderTest,
                          testing::ValuesIn(engine_internal::AllConfigurations()),
                          engine_internal::ConfigurationName);
 
-/// What is different where a replay pushes its operations one by one.
+/// Engines that replay a schedule as a whole; NaiveEngine pushes its operations one by one.
 class ThreadedScheduleOrderTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadedScheduleOrderTest,
                          testing::ValuesIn(engine_internal::ThreadedConfigurations()),
                          engine_internal::ConfigurationName);
 
-/// What shows only where no two operations run at once.
+/// Orders that show only if no two operations run at once.
 class OneWorkerScheduleOrderTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, OneWorkerScheduleOrderTest,
                          testing::Values(EngineConfiguration{EngineKind::kThreaded, 1}),
                          engine_internal::ConfigurationName);
 
-/// What shows only where two do.
+/// Orders that show only if two operations run at once.
 class TwoWorkersScheduleOrderTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, TwoWorkersScheduleOrderTest,
                          testing::Values(EngineConfiguration{EngineKind::kThreaded, 2}),

@@ -34,7 +34,7 @@ class ScheduleTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, testing::ValuesIn(engine_internal::AllConfigurations()),
                          engine_internal::ConfigurationName);
 
-/// What is different where a replay pushes its operations one by one.
+/// Engines that replay a schedule as a whole; NaiveEngine pushes its operations one by one.
 class ThreadedScheduleTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadedScheduleTest,
                          testing::ValuesIn(engine_internal::ThreadedConfigurations()),

@@ -1,5 +1,5 @@
-// What becomes of operations, errors and traces where there is no memory, one allocation after
-// another, on NaiveEngine: in the thread that pushes, which alone is short of it.
+// Operations, errors and traces without memory, one allocation after another, on NaiveEngine: in
+// the thread that pushes, which alone is short of it.
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,7 @@ using engine_internal::TraceRecorder;
 
 constexpr Device kCpu = Device::Cpu();
 
-// What is missing when its turn has come fails it as if its function had.
+// An allocation that fails at an operation's turn fails the operation as its function would.
 TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
   bool failed = true;
   int errors = 0;

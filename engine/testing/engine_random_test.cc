@@ -250,7 +250,7 @@ class EngineRun {
     for (const int nested : program_.operations[index].pushes) Push(nested);
   }
 
-  /// What comes between an operation's push and the next.
+  /// Deletes and waits as the program says between an operation's push and the next.
   void DeleteAndWait(int index) {
     const PlannedOperation& operation = program_.operations[index];
     if (operation.deletes >= 0) {

@@ -73,7 +73,8 @@ struct PoolState {
   PoolState() {
     for (int i = 0; i < 64; ++i) records.push_back(pool.Take());
   }
-  /// What is wrong with the records that the pool has now, of which there should be `count`.
+  /// Returns the fault of the records that the pool has now, of which there should be `count`, or
+  /// "".
   std::string CheckFree(size_t count) {
     std::set<Record*> seen;
     for (size_t i = 0; i < count; ++i) seen.insert(pool.Take());
@@ -86,7 +87,7 @@ struct PoolState {
     return "";
   }
 
-  /// What is wrong if `left` of the records are free and the others of the pool's are in `taken`.
+  /// Returns the fault unless `left` of the records are free and the others are in `taken`.
   std::string CheckTaken(size_t left) {
     std::set<Record*> seen(taken.begin(), taken.end());
     for (size_t i = 0; i < left; ++i) seen.insert(pool.Take());
@@ -170,7 +171,7 @@ struct StackState {
     data[index] = data[index] + 1;
     stack.Push(0, index, index);
   }
-  /// What is wrong if the numbers below `count` should be there, once each.
+  /// Returns the fault unless the numbers below `count` are there, once each.
   std::string CheckLeft(uint32_t count) {
     std::set<uint32_t> seen;
     for (uint32_t i = 0; i < count; ++i) seen.insert(stack.Pop(0));

@@ -1,5 +1,5 @@
-// What an engine promises to the threads that complete, push and wait, and about those that run its
-// operations: workers and parallel loops, NaiveEngine, the default engine, options.
+// The promises of an engine to the threads that complete, push and wait, and about those that run
+// its operations: workers and parallel loops, NaiveEngine, the default engine, options.
 
 #include <pthread.h>
 

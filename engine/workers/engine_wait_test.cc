@@ -1,4 +1,4 @@
-// What an engine promises about waits inside operations, back-pressure, and its life cycle.
+// The promises of an engine about waits inside operations, back-pressure, and its life cycle.
 
 #include <algorithm>
 #include <atomic>

@@ -176,7 +176,7 @@ class Planner {
     }
   }
 
-  /// What a step does with values, to be looked up for each of its pairs.
+  /// A step's reads and outputs by value, to be looked up for each of its pairs.
   struct StepUses {
     std::unordered_map<int, int> reads;     // by value, how often the step reads it
     std::unordered_map<int, size_t> slots;  // by value, its position among the outputs

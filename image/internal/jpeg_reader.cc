@@ -33,7 +33,7 @@ constexpr int kMostScans = 500;
 
 constexpr JOCTET kEndOfImage[] = {0xff, JPEG_EOI};
 
-/// What the steps share.
+/// The state of a decoding.
 struct Session {
   jpeg_decompress_struct jpeg;
   jpeg_error_mgr errors;

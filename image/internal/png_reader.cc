@@ -24,7 +24,7 @@ constexpr png_alloc_size_t kMostChunkBytes = png_alloc_size_t{1} << 23;
 /// The library's word for skipping all texts, which may be many and long.
 constexpr png_uint_32 kNoCachedChunks = 1;
 
-/// What the steps share.
+/// The state of a decoding.
 struct Session {
   png_structp png;
   png_infop info;

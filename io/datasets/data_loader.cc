@@ -67,7 +67,7 @@ struct Work {
 
 }  // namespace
 
-/// What worker threads read.
+/// The data set and the options that worker threads read.
 struct DataLoader::Source {
   std::shared_ptr<const Dataset> dataset;
   Transform transform;

@@ -1,4 +1,4 @@
-// What ImageRecordIter does for an image on one core, beside libjpeg-turbo's decoding alone, and
+// The work of ImageRecordIter for an image on one core, beside libjpeg-turbo's decoding alone, and
 // reading records, beside read() of the same file in blocks of 1 MiB.
 #include <fcntl.h>
 #include <unistd.h>

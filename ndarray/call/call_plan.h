@@ -126,7 +126,7 @@ class CallPlan {
   Device created_on_;
   std::vector<OpReqType> write_requests_;
 
-  // What Find was asked for.
+  // The arguments of Find.
   size_t hash_ = 0;
   std::string asked_op_;  // empty if it was asked for a property
   ParameterMap asked_parameters_;

@@ -40,7 +40,7 @@ constexpr DLPackType kTypes[] = {
     {DType::kBool, kDLBool, 8},
 };
 
-/// What an exported structure needs until its deleter is called.
+/// The owner of the memory that an exported structure needs until its deleter is called.
 template <typename Managed>
 struct Export {
   NDArray array;

@@ -41,7 +41,7 @@ std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Va
   return {out};
 }
 
-/// What the gradient of each label's loss is divided by.
+/// Returns the divisor of the gradient of each label's loss.
 double Divisor(const ParameterReader& p, const Layout& l, const Values& label) {
   const std::string normalization = p.Text("normalization", "null");
   if (normalization == "valid") {

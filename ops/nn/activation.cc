@@ -246,7 +246,7 @@ Term ClipGraph(const ClipParameters& param, const Term& g, const Term& x, const 
   return g * (IsGreaterEqual(x, param.a_min) * IsLesserEqual(x, param.a_max));
 }
 
-/// What the operators above compute, as forms.
+/// Returns the form of the operators above.
 std::optional<MapForm> ActivationForm(const ActivationParameters& param, bool is_gradient) {
   const Nonlinearity& function = kNonlinearities[static_cast<size_t>(param.act_type)];
   if (!is_gradient) return MapForm{&function.value, {MapForm::Input(0)}};

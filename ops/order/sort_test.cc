@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// What a case of one of the three operators asks for.
+/// The parameters of a case of one of the three operators.
 struct Asked {
   bool is_flat;
   int axis;

@@ -76,7 +76,8 @@ struct GradientRun {
 
 class CompiledCall;
 
-/// What a part of a graph may read: variables of the graph, and values of an earlier part.
+/// An input that a part of a graph may read: a variable of the graph, or a value of an earlier
+/// part.
 struct PartInput {
   int position;  ///< among the arrays of a call
   CallSignature::Input input;

@@ -46,7 +46,7 @@ class LargeMemory {
 
   uint8_t* data() const { return static_cast<uint8_t*>(reserved_) + kTwoTo31; }
   index_t size() const { return head_ + kTail; }
-  /// What byte i is at first: below 128 in the head, at least 128 in the tail.
+  /// Returns byte i at first: below 128 in the head, at least 128 in the tail.
   uint8_t At(index_t i) const {
     return static_cast<uint8_t>(i < head_ ? i % kBlock % 127 : 128 + (i - head_) % 113);
   }

@@ -47,7 +47,7 @@ struct Statement {
 template <typename Deferred, typename Alone>
 Statement(Deferred, Alone) -> Statement<Deferred, Alone>;
 
-/// What an expression gives before anything is written.
+/// Returns an expression's value before anything is written.
 template <typename T, typename E>
 TensorContainer<cpu, 2, T> ValueOf(const E& e) {
   TensorContainer<cpu, 2, T> value(e.shape());
@@ -55,7 +55,7 @@ TensorContainer<cpu, 2, T> ValueOf(const E& e) {
   return value;
 }
 
-/// What the statements read and write.
+/// The memory that the statements read and write.
 template <typename T>
 struct Memory {
   TreeContext<T> context;

@@ -1,5 +1,5 @@
-// What data augmentation and multi-branch networks do to images: pad, crop, mirror, slice, concat,
-// pooling of several kinds, across channels too.
+// Functions of images in data augmentation and multi-branch networks: pad, crop, mirror, slice,
+// concat, pooling of several kinds, across channels too.
 #include "mshadow/extension.h"
 #include "mshadow/tensor.h"
 

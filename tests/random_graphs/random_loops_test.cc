@@ -119,7 +119,7 @@ class GraphMaker {
     }
   }
 
-  /// What a graph that a node runs reads: variables, and what they stand for.
+  /// The variables that a graph run by a node reads, and the values for which they stand.
   struct Inner {
     Scope scope;
     NamedSymbols captured;

@@ -8,7 +8,7 @@
 
 namespace tessera::im2rec {
 
-/// What the program does. The names are those of MXNet's im2rec.py.
+/// The options of the program. The names are those of MXNet's im2rec.py.
 struct Options {
   std::string prefix;  ///< of the lists, and of the records' files
   std::string root;    ///< the folder to which the paths in lists are relative

@@ -39,7 +39,7 @@ struct FitPlace final : public Stateful {
 
 }  // namespace
 
-/// What Fit keeps between batches.
+/// The state of Fit between batches.
 struct Module::Training {
   explicit Training(const EvalMetric& given)
       : metric(given), epoch_metric(std::span<const EvalMetric>(&metric, 1)) {}

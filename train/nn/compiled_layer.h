@@ -32,7 +32,7 @@ class CompiledLayer {
   std::vector<NDArray> Call(std::span<const NDArray> inputs, const Forward& forward);
 
  private:
-  /// What a traced graph depends on.
+  /// The properties of a call on which its traced graph depends.
   struct Signature {
     std::vector<TShape> shapes;
     std::vector<DType> types;

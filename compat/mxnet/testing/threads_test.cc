@@ -252,7 +252,7 @@ TEST(ThreadsTest, AnExecutorMayBeFreedWhileItRuns) {
   }
 }
 
-/// What a monitor's call of its own executor has returned.
+/// A monitor's call of its own executor, and its results.
 struct OwnCall {
   ExecutorHandle executor;
   int status = 0;

@@ -1,8 +1,8 @@
 #ifndef MXNET_BASE_H_
 #define MXNET_BASE_H_
 
-// What every program in MXNet's own style has: devices, shapes, blobs, parameters. The headers of
-// this folder let operators that were written for MXNet compile unchanged on the CPU and join
+// Devices, shapes, blobs and parameters, which every program in MXNet's own style has. The headers
+// of this folder let operators that were written for MXNet compile unchanged on the CPU and join
 // Tessera's registry.
 
 #include <compare>

@@ -8,7 +8,7 @@
 
 namespace mxnet::engine {
 
-/// What an operator calls once its work is done, if its exec_type() is kAsync.
+/// The function that an operator whose exec_type() is kAsync calls once its work is done.
 class CallbackOnComplete {
  public:
   CallbackOnComplete() = default;

@@ -30,7 +30,7 @@ struct Input1 : GradFunctionArgument {};
 struct OutputValue : GradFunctionArgument {};
 struct OutputGrad : GradFunctionArgument {};
 
-/// What a function has besides arrays.
+/// The arguments of a function besides arrays.
 struct EnvArguments {
   real_t scalar = 0;                                        ///< with set_enable_scalar
   std::vector<std::pair<std::string, std::string>> kwargs;  ///< with set_enable_kwargs

@@ -13,7 +13,7 @@
 
 namespace mxnet {
 
-/// What an operator needs besides its inputs and outputs.
+/// A request for memory or random numbers, which an operator needs besides inputs and outputs.
 struct ResourceRequest {
   /// The kinds of resources.
   enum Type {

@@ -1,7 +1,8 @@
 #ifndef MXNET_OPERATOR_OPERATOR_COMMON_H_
 #define MXNET_OPERATOR_OPERATOR_COMMON_H_
 
-// What MXNet's operators share: errors and checks of shapes and types, and dispatch on the device.
+// Common parts of MXNet's operators: errors and checks of shapes and types, and dispatch on the
+// device.
 
 #include <cstddef>
 #include <sstream>
