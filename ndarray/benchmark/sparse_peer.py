@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, List, Tuple
 
 if sys.argv[1:] and sys.argv[1].endswith("1"):
-    os.environ["OMP_NUM_THREADS"] = "1"  # which OpenMP reads when the first package loads
+    os.environ.update(OMP_NUM_THREADS="1")  # which OpenMP reads when the first package loads
 
 import numpy as np  # pylint: disable=wrong-import-position
 
