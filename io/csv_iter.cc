@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
 
+#include "tessera/base/device.h"
 #include "tessera/base/error.h"
 #include "tessera/io/csv_reader.h"
-#include "tessera/io/internal/iterator_state.h"
 
 namespace tessera {
 namespace {
@@ -77,6 +76,15 @@ TShape LabelShape(const CsvIterOptions& options) {
   return BatchShape(options.batch_size, options.label_shape);
 }
 
+RowIterOptions Describe(const CsvIterOptions& options) {
+  return {.name = "CsvIter",
+          .path = options.data_csv,
+          .data = {options.data_name, BatchShape(options.batch_size, options.data_shape),
+                   options.dtype},
+          .label = {options.label_name, LabelShape(options), options.dtype},
+          .round_batch = options.round_batch};
+}
+
 size_t BatchBytes(const DataDesc& description) {
   return static_cast<size_t>(description.shape.Size() * DTypeSizeBytes(description.dtype));
 }
@@ -128,136 +136,56 @@ class CsvIter::Rows {
 };
 
 CsvIter::CsvIter(const CsvIterOptions& options)
-    : options_(Checked(options)),
-      data_(
-          {{options.data_name, BatchShape(options.batch_size, options.data_shape), options.dtype}}),
-      label_({{options.label_name, LabelShape(options), options.dtype}}),
+    : RowIter(Describe(Checked(options))),
+      dtype_(options.dtype),
       data_rows_(
           std::make_unique<Rows>(options.data_csv, static_cast<size_t>(options.data_shape.Size()))),
       label_rows_(options.label_csv.empty()
                       ? nullptr
                       : std::make_unique<Rows>(options.label_csv,
                                                static_cast<size_t>(options.label_shape.Size()))),
-      data_bytes_(BatchBytes(data_[0])),
-      label_bytes_(BatchBytes(label_[0])),
-      index_(static_cast<size_t>(options.batch_size)) {}
+      data_bytes_(BatchBytes(ProvideData()[0])),
+      label_bytes_(BatchBytes(ProvideLabel()[0])) {}
 
 CsvIter::~CsvIter() = default;
-
-void CsvIter::BeforeFirst() {
-  has_batch_ = false;
-  if (!next_epoch_begun_) Rewind();
-  next_epoch_begun_ = false;
-  epoch_ended_ = false;
-}
-
-bool CsvIter::Next() {
-  has_batch_ = false;
-  if (epoch_ended_) return false;
-  epoch_ended_ = true;  // also if reading fails
-  const index_t batch = options_.batch_size;
-  index_t count = 0;
-  while (count < batch && ReadExample(count)) ++count;
-  if (count == 0) {
-    if (example_ > 0) return false;
-    throw DataLoss(options_.data_csv, ": found no rows, expected at least one");
-  }
-  const index_t pad = batch - count;
-  if (pad > 0 && options_.round_batch) {
-    Rewind();
-    while (count < batch) {
-      if (ReadExample(count)) {
-        ++count;
-      } else {
-        Rewind();  // the batch is larger than the data
-      }
-    }
-    next_epoch_begun_ = true;
-  }
-  Publish(pad);
-  epoch_ended_ = pad > 0;
-  return true;
-}
-
-const DataBatch& CsvIter::GetBatch() const {
-  if (!has_batch_) {
-    throw FailedPrecondition(
-        "DataIter::GetBatch: there is no batch; expected a call of Next that gave true before it");
-  }
-  return ring_[slot_];
-}
-
-TrainingState CsvIter::SaveState() const {
-  TrainingState state = io_internal::NewState("CsvIter", Setup());
-  state.integers["example"] = {example_};
-  state.integers["epoch_ended"] = {epoch_ended_};
-  state.integers["next_epoch_begun"] = {next_epoch_begun_};
-  return state;
-}
-
-void CsvIter::LoadState(const TrainingState& state) {
-  io_internal::CheckState(state, "CsvIter", Setup());
-  const index_t example =
-      io_internal::IntegerUpTo(state, "example", std::numeric_limits<index_t>::max());
-  const bool epoch_ended = io_internal::IntegerUpTo(state, "epoch_ended", 1) != 0;
-  const bool next_epoch_begun = io_internal::IntegerUpTo(state, "next_epoch_begun", 1) != 0;
-  has_batch_ = false;
-  epoch_ended_ = true;  // also if reading fails
-  next_epoch_begun_ = false;
-  Rewind();
-  while (example_ < example) {
-    // The rows of the last batch are where padding that is not round finds them.
-    if (!ReadExample(example_ % options_.batch_size)) {
-      throw DataLoss(options_.data_csv, ": ends after ", example_, " rows, expected at least ",
-                     example, " as when the state was saved");
-    }
-  }
-  epoch_ended_ = epoch_ended;
-  next_epoch_begun_ = next_epoch_begun;
-}
-
-/// Returns the numbers that decide the batches.
-std::vector<int64_t> CsvIter::Setup() const { return {options_.batch_size, options_.round_batch}; }
 
 void CsvIter::Rewind() {
   data_rows_->Rewind();
   if (label_rows_ != nullptr) label_rows_->Rewind();
-  example_ = 0;
 }
 
-/// Reads the next example to position `at` of the batch. Returns false at the end of the data.
-bool CsvIter::ReadExample(index_t at) {
+bool CsvIter::Read(index_t at) {
   const auto row = [this, at](std::vector<std::byte>& bytes) {
     return bytes.data() +
-           bytes.size() / static_cast<size_t>(options_.batch_size) * static_cast<size_t>(at);
+           bytes.size() / static_cast<size_t>(batch_size()) * static_cast<size_t>(at);
   };
-  if (!data_rows_->Read(options_.dtype, row(data_bytes_))) return false;
-  if (label_rows_ != nullptr && !label_rows_->Read(options_.dtype, row(label_bytes_))) {
-    throw DataLoss(label_rows_->path(), ": ends after ", example_,
+  if (!data_rows_->Read(dtype_, row(data_bytes_))) return false;
+  if (label_rows_ != nullptr && !label_rows_->Read(dtype_, row(label_bytes_))) {
+    throw DataLoss(label_rows_->path(), ": ends after ", examples_read(),
                    " labels, expected one for each row of ", data_rows_->path());
   }
-  index_[static_cast<size_t>(at)] = example_++;
   return true;
 }
 
 /// Copies the batch to the next arrays of the ring.
-void CsvIter::Publish(index_t pad) {
+void CsvIter::SetArrays(DataBatch* batch) {
   if (ring_.size() < kBatches) {
-    ring_.push_back({.data = {NDArray(data_[0].shape, Device::Cpu(), data_[0].dtype)},
-                     .label = {NDArray(label_[0].shape, Device::Cpu(), label_[0].dtype)}});
+    const auto array = [](const DataDesc& description) {
+      return NDArray(description.shape, Device::Cpu(), description.dtype);
+    };
+    ring_.push_back({array(ProvideData()[0]), array(ProvideLabel()[0])});
     slot_ = ring_.size() - 1;
   } else {
     slot_ = (slot_ + 1) % kBatches;
   }
-  DataBatch& batch = ring_[slot_];
+  const auto& [data, label] = ring_[slot_];
   for (const auto& [array, bytes] :
-       {std::pair(&batch.data[0], &data_bytes_), std::pair(&batch.label[0], &label_bytes_)}) {
+       {std::pair(&data, &data_bytes_), std::pair(&label, &label_bytes_)}) {
     array->WaitToWrite();
     std::memcpy(array->data().dptr_, bytes->data(), bytes->size());
   }
-  batch.pad = pad;
-  batch.index = index_;
-  has_batch_ = true;
+  batch->data = {data};
+  batch->label = {label};
 }
 
 }  // namespace tessera

@@ -1,13 +1,15 @@
 #ifndef TESSERA_IO_CSV_ITER_H_
 #define TESSERA_IO_CSV_ITER_H_
 
+#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tessera/io/data_iter.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
+#include "tessera/io/row_iter.h"
 
 namespace tessera {
 
@@ -36,46 +38,29 @@ struct CsvIterOptions {
 /// kInvalidArgument for an impossible batch size, shape or type. Next throws what ReadRow throws,
 /// and Error(kDataLoss) if there are no rows, or fewer labels than examples. Surplus labels are not
 /// read. After an Error, BeforeFirst begins anew.
-class CsvIter final : public DataIter {
+class CsvIter final : public RowIter {
  public:
   explicit CsvIter(const CsvIterOptions& options);
   ~CsvIter() override;
 
-  void BeforeFirst() override;
-  bool Next() override;
-  const DataBatch& GetBatch() const override;
-  const std::vector<DataDesc>& ProvideData() const override { return data_; }
-  const std::vector<DataDesc>& ProvideLabel() const override { return label_; }
-  index_t batch_size() const override { return options_.batch_size; }
-  TrainingState SaveState() const override;
-  /// Reads the rows before the position again. Throws what Next throws.
-  void LoadState(const TrainingState& state) override;
-
  private:
   class Rows;
 
-  std::vector<int64_t> Setup() const;
+  void Rewind() override;
+  bool Read(index_t at) override;
+  /// Leaves the rows of the batch before.
+  void Pad(index_t) override {}
+  void SetArrays(DataBatch* batch) override;
 
-  void Rewind();
-  bool ReadExample(index_t at);
-  void Publish(index_t pad);
-
-  const CsvIterOptions options_;
-  const std::vector<DataDesc> data_;
-  const std::vector<DataDesc> label_;
+  const DType dtype_;
   std::unique_ptr<Rows> data_rows_;
   std::unique_ptr<Rows> label_rows_;  // null if there is no file of labels
 
   // The batch that is being read, which keeps its rows for the padding of the next.
   std::vector<std::byte> data_bytes_;
   std::vector<std::byte> label_bytes_;
-  std::vector<index_t> index_;
 
-  index_t example_ = 0;            // the number of the next example in the files
-  bool epoch_ended_ = false;       // the epoch has no further batch
-  bool next_epoch_begun_ = false;  // its first examples padded the last batch
-  bool has_batch_ = false;
-  std::vector<DataBatch> ring_;
+  std::vector<std::array<NDArray, 2>> ring_;  // data and labels
   size_t slot_ = 0;
 };
 

@@ -8,16 +8,18 @@
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/state.h"
 
 namespace tessera {
 
 /// The description of one array of every batch: the network variable that it feeds, its shape and
-/// type. The first dimension counts the examples.
+/// types. The first dimension counts the examples.
 struct DataDesc {
-  std::string name;               ///< the variable's name
-  TShape shape;                   ///< the shape of the whole batch
-  DType dtype = DType::kFloat32;  ///< the elements' type
+  std::string name;                             ///< the variable's name
+  TShape shape;                                 ///< the shape of the whole batch
+  DType dtype = DType::kFloat32;                ///< the elements' type
+  StorageType storage = StorageType::kDefault;  ///< how the array stores its elements
 };
 
 /// A batch of examples; the first dimension of each array counts them.

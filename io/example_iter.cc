@@ -17,9 +17,12 @@ constexpr index_t kBlocks = 4;
 constexpr int64_t kBlockBytes = 256 << 10;
 constexpr index_t kMaxBatchesPerBlock = 16;
 
+bool IsCsr(const DataDesc& description) { return description.storage == StorageType::kCsr; }
+
 int64_t BatchBytes(const std::vector<DataDesc>& descriptions) {
   int64_t bytes = 0;
   for (const DataDesc& description : descriptions) {
+    if (IsCsr(description)) continue;
     bytes += description.shape.Size() * DTypeSizeBytes(description.dtype);
   }
   return bytes;
@@ -38,6 +41,10 @@ ExampleIter::ExampleIter(std::string_view what, std::vector<DataDesc> data,
     throw InvalidArgument(what, ": last_batch kKeep, expected kPad, kDiscard or kRollOver");
   }
   StartEpoch(0);
+}
+
+NDArray ExampleIter::CsrRows(int, std::span<const index_t>) const {
+  throw Internal("ExampleIter::CsrRows: this iterator has no csr arrays");
 }
 
 void ExampleIter::BeforeFirst() {
@@ -113,14 +120,16 @@ void ExampleIter::MakeRing() {
       for (const DataDesc& description : *descriptions) {
         TShape shape = description.shape;
         shape[0] = batch * batches_per_block_;
-        block.emplace_back(shape, Device::Cpu(), description.dtype);
+        block.push_back(IsCsr(description) ? NDArray()
+                                           : NDArray(shape, Device::Cpu(), description.dtype));
       }
     }
     for (index_t i = 0; i < batches_per_block_; ++i) {
       DataBatch& slices = ring_.emplace_back();
       for (size_t array = 0; array < block.size(); ++array) {
         std::vector<NDArray>& list = array < data_.size() ? slices.data : slices.label;
-        list.push_back(block[array].Slice(i * batch, (i + 1) * batch));
+        list.push_back(block[array].is_none() ? NDArray()
+                                              : block[array].Slice(i * batch, (i + 1) * batch));
       }
       slices.index.resize(static_cast<size_t>(batch));
     }
@@ -137,6 +146,7 @@ void ExampleIter::FillBlock(index_t slot, index_t first_batch) {
       order_.ExamplesOf({.begin = batches.front().begin, .end = batches.back().end});
   std::vector<NDArray>& block = blocks_[static_cast<size_t>(slot / batches_per_block_)];
   for (size_t array = 0; array < block.size(); ++array) {
+    if (block[array].is_none()) continue;
     block[array].WaitToWrite();
     CopyRows(static_cast<int>(array), examples, block[array].data().dptr_);
   }
@@ -144,6 +154,12 @@ void ExampleIter::FillBlock(index_t slot, index_t first_batch) {
     DataBatch& slices = ring_[static_cast<size_t>(slot + i)];
     std::copy_n(examples.begin() + i * batch, batch, slices.index.begin());
     slices.pad = batches[static_cast<size_t>(i)].pad;
+    for (size_t array = 0; array < block.size(); ++array) {
+      if (!block[array].is_none()) continue;
+      NDArray& rows =
+          array < data_.size() ? slices.data[array] : slices.label[array - data_.size()];
+      rows = CsrRows(static_cast<int>(array), slices.index);
+    }
   }
 }
 

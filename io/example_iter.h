@@ -12,9 +12,9 @@
 namespace tessera {
 
 /// An iterator over numbered examples. It selects the examples, and a derived class copies them.
-/// Batches are in a ring of reused arrays. A loop may therefore run several batches ahead of its
-/// computations, allocates no array after the first round, and never overwrites one that an
-/// operation still reads.
+/// Dense batches are in a ring of reused arrays. A loop may therefore run several batches ahead of
+/// its computations, allocates no array after the first round, and never overwrites one that an
+/// operation still reads. Each csr batch is a new array.
 class ExampleIter : public DataIter {
  public:
   void BeforeFirst() final;
@@ -41,6 +41,10 @@ class ExampleIter : public DataIter {
   /// type. `array` counts ProvideData and then ProvideLabel. Next calls it in its thread, for the
   /// examples of several batches at once, and throws what it throws.
   virtual void CopyRows(int array, std::span<const index_t> examples, void* rows) const = 0;
+
+  /// Returns a new csr array with the rows of the given examples. `array` counts as in CopyRows.
+  /// Next calls it in place of CopyRows for an array whose description says csr.
+  virtual NDArray CsrRows(int array, std::span<const index_t> examples) const;
 
  private:
   std::vector<int64_t> Setup() const;

@@ -1,13 +1,14 @@
 #ifndef TESSERA_IO_LIBSVM_ITER_H_
 #define TESSERA_IO_LIBSVM_ITER_H_
 
-#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "tessera/io/data_iter.h"
+#include "tessera/base/shape.h"
 #include "tessera/io/libsvm_reader.h"
+#include "tessera/io/row_iter.h"
 
 namespace tessera {
 
@@ -22,55 +23,41 @@ struct LibSvmIterOptions {
   int part_index = 0;        ///< the part that is read
   index_t batch_size = 128;  ///< examples in a batch, at least 1
   /// The treatment of the last examples if they do not fill a batch. True pads the batch with
-  /// examples from the beginning, after which the next epoch begins. False pads it with zeros.
+  /// examples from the beginning, after which the next epoch begins. False pads it with rows of
+  /// zeros.
   bool round_batch = true;
   std::string data_name = "data";            ///< the variable that the data feed
   std::string label_name = "softmax_label";  ///< the variable that the labels feed
 };
 
-/// Examples from LibSVM files in their order, like MXNet's LibSVMIter, but as dense rows.
-/// LibSvmReader describes the format.
+/// Examples from LibSVM files in their order, like MXNet's LibSVMIter. LibSvmReader describes the
+/// format.
 ///
-/// Next reads a batch's rows, so memory depends on the batch and not on the files. Batches are in a
-/// ring of arrays, each of which is written again once no operation uses it.
-///
-/// Shapes: data (batch, data_size), labels (batch), or (batch, label_size) with a file of labels;
-/// float32. DataBatch::index counts the examples of the part.
+/// Shapes: data (batch, data_size), a csr array; labels (batch), dense, or with a file of labels
+/// (batch, label_size), a csr array; float32. DataBatch::index counts the examples of the part.
+/// Each batch has new arrays, and memory depends on what a batch stores.
 ///
 /// The constructor opens the files, and throws Error: what LibSvmReader's constructor throws, and
 /// kInvalidArgument for an impossible batch size or length. Next throws what ReadRow throws, and
 /// Error(kDataLoss) if there are no rows, or fewer labels than examples. Surplus labels are not
 /// read. After an Error, BeforeFirst begins anew.
-class LibSvmIter final : public DataIter {
+class LibSvmIter final : public RowIter {
  public:
   explicit LibSvmIter(const LibSvmIterOptions& options);
-
-  void BeforeFirst() override;
-  bool Next() override;
-  const DataBatch& GetBatch() const override;
-  const std::vector<DataDesc>& ProvideData() const override { return data_; }
-  const std::vector<DataDesc>& ProvideLabel() const override { return label_; }
-  index_t batch_size() const override { return options_.batch_size; }
-  TrainingState SaveState() const override;
-  /// Reads the rows before the position again. Throws what Next throws.
-  void LoadState(const TrainingState& state) override;
+  ~LibSvmIter() override;
 
  private:
-  std::vector<int64_t> Setup() const;
-  DataBatch MakeBatch() const;
-  void Rewind();
-  bool ReadExample(DataBatch* batch, index_t at);
+  /// What has been read of a batch.
+  struct Rows;
+
+  void Rewind() override;
+  bool Read(index_t at) override;
+  void Pad(index_t begin) override;
+  void SetArrays(DataBatch* batch) override;
 
   const LibSvmIterOptions options_;
-  const std::vector<DataDesc> data_;
-  const std::vector<DataDesc> label_;
   std::vector<LibSvmReader> readers_;  // of the data and, if there is a file, of the labels
-  index_t example_ = 0;                // of the part: the next one
-  std::vector<DataBatch> ring_;
-  size_t slot_ = 0;
-  bool has_batch_ = false;
-  bool epoch_ended_ = false;
-  bool next_epoch_begun_ = false;
+  std::unique_ptr<Rows> rows_;
 };
 
 }  // namespace tessera

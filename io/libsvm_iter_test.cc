@@ -1,4 +1,4 @@
-// The batches are those of MXNet 1.9.1's LibSVMIter for the same files, as dense rows.
+// The batches are those of MXNet 1.9.1's LibSVMIter for the same files.
 #include "tessera/io/libsvm_iter.h"
 
 #include <gmock/gmock.h>
@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
 #include "tessera/io/internal/idx_bytes.h"
 #include "tessera/io/libsvm_reader.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
@@ -59,7 +62,7 @@ std::string MessageOf(const LibSvmIterOptions& options) {
   return "no error";
 }
 
-TEST(LibSvmIterTest, RowsAreDenseAndPaddingBeginsTheNextEpoch) {
+TEST(LibSvmIterTest, PaddingBeginsTheNextEpoch) {
   LibSvmIter iter(Options("rows.svm", kRows, 2));
   EXPECT_EQ(iter.ProvideData()[0].shape, TShape({2, 3}));
   EXPECT_EQ(iter.ProvideLabel()[0].shape, TShape({2}));
@@ -72,6 +75,34 @@ TEST(LibSvmIterTest, RowsAreDenseAndPaddingBeginsTheNextEpoch) {
   EXPECT_EQ(Epoch(&iter), "-2 -3 pad 0; 4 5 pad 0; ");
   iter.BeforeFirst();
   EXPECT_EQ(Epoch(&iter), "1 -2 pad 0; -3 4 pad 0; 5 1 pad 1; ");
+}
+
+TEST(LibSvmIterTest, BatchesStoreTheElementsOfTheFile) {
+  LibSvmIter iter(Options("csr.svm", "1 2:5 0:4 2:6\n2\n3 1:0\n", 3));
+  EXPECT_EQ(iter.ProvideData()[0].storage, StorageType::kCsr);
+  EXPECT_EQ(iter.ProvideLabel()[0].storage, StorageType::kDefault);
+  ASSERT_TRUE(iter.Next());
+  const NDArray data = iter.GetBatch().data[0];
+  EXPECT_EQ(StorageTypeOf(data), StorageType::kCsr);
+  sparse::CheckFormat(data);
+  EXPECT_THAT(ReadAs<int64_t>(sparse::IndPtr(data)), ElementsAre(0, 2, 2, 3));
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(data)), ElementsAre(0, 2, 1));
+  EXPECT_THAT(ReadAs<float>(sparse::Values(data)), ElementsAre(4, 6, 0));
+  // A batch that is kept stays what it is.
+  EXPECT_FALSE(iter.Next());
+  iter.BeforeFirst();
+  ASSERT_TRUE(iter.Next());
+  EXPECT_THAT(ReadAs<float>(data), ElementsAre(4, 0, 6, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(LibSvmIterTest, ExamplesMayBeLongerThanMemory) {
+  LibSvmIterOptions options = Options("long.svm", "1 999999999999:2\n-1 5:3\n", 2);
+  options.data_size = 1'000'000'000'000;
+  LibSvmIter iter(options);
+  ASSERT_TRUE(iter.Next());
+  const NDArray data = iter.GetBatch().data[0];
+  EXPECT_EQ(data.shape(), TShape({2, 1'000'000'000'000}));
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(data)), ElementsAre(999'999'999'999, 5));
 }
 
 TEST(LibSvmIterTest, AStateContinuesBatchForBatch) {
@@ -149,9 +180,8 @@ TEST(LibSvmIterTest, EveryLineIsInOnePart) {
     std::string found;
     for (int part = 0; part < parts; ++part) {
       LibSvmReader reader(path, parts, part);
-      float label = 0;
-      std::vector<float> row(3);
-      while (reader.ReadRow(&label, row)) found += std::to_string(static_cast<int>(label)) + " ";
+      LibSvmRow row;
+      while (reader.ReadRow(3, &row)) found += std::to_string(static_cast<int>(row.label)) + " ";
     }
     EXPECT_EQ(found, "1 -2 -3 4 5 ") << parts << " parts";
   }
@@ -163,8 +193,18 @@ TEST(LibSvmIterTest, LabelsMayComeFromAFile) {
   options.label_size = 3;
   LibSvmIter iter(options);
   EXPECT_EQ(iter.ProvideLabel()[0].shape, TShape({3, 3}));
+  EXPECT_EQ(iter.ProvideLabel()[0].storage, StorageType::kCsr);
   ASSERT_TRUE(iter.Next());
+  EXPECT_EQ(StorageTypeOf(iter.GetBatch().label[0]), StorageType::kCsr);
   EXPECT_THAT(ReadAs<float>(iter.GetBatch().label[0]), ElementsAre(1, 0, 2, 0, 3, 0, 0, 0, 0));
+  // Padding begins both files again.
+  ASSERT_TRUE(iter.Next());
+  EXPECT_EQ(iter.GetBatch().pad, 1);
+  EXPECT_THAT(ReadAs<float>(iter.GetBatch().label[0]), ElementsAre(4, 0, 0, 0, 5, 0, 1, 0, 2));
+  options.round_batch = false;
+  LibSvmIter zeros(options);
+  ASSERT_TRUE(zeros.Next() && zeros.Next());
+  EXPECT_THAT(ReadAs<float>(zeros.GetBatch().label[0]), ElementsAre(4, 0, 0, 0, 5, 0, 0, 0, 0));
   options.label_libsvm = WriteText("few.svm", "0\n0\n");
   EXPECT_THAT(MessageOf(options), HasSubstr("few.svm: ends after 2 rows, expected one for each"));
 }
@@ -183,6 +223,7 @@ TEST(LibSvmIterTest, ErrorsNameTheLine) {
   EXPECT_THAT(message("1 x:2"), HasSubstr("line 1: found \"x:2\", expected an index, a colon"));
   EXPECT_THAT(message("1 0:y"), HasSubstr("found \"y\", expected a number behind index:"));
   EXPECT_THAT(message("1 0: 1"), HasSubstr("found \"\", expected a number behind index:"));
+  EXPECT_THAT(message("1 99999999999999999999:1"), HasSubstr("line 1: found \"9999"));
   EXPECT_THAT(message("1 2"), HasSubstr("found \"\", expected an index, a colon and a number"));
   EXPECT_THAT(message("one"), HasSubstr("found \"one\", expected a label"));
   EXPECT_THAT(message("1:2 0:1"), HasSubstr("found \"1:2\", expected a label"));
@@ -190,6 +231,9 @@ TEST(LibSvmIterTest, ErrorsNameTheLine) {
   LibSvmIterOptions options = Options("bad.svm", kRows, 0);
   EXPECT_THAT(MessageOf(options), HasSubstr("batch_size 0"));
   options = Options("bad.svm", kRows, 1);
+  options.data_size = 0;
+  EXPECT_THAT(MessageOf(options), HasSubstr("data_size 0, expected 1 to"));
+  options.data_size = 3;
   options.num_parts = 2;
   options.part_index = 2;
   EXPECT_THAT(MessageOf(options), HasSubstr("there is no part 2 of 2"));

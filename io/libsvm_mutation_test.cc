@@ -25,7 +25,8 @@ Bytes Seed(uint8_t row_size, std::string_view contents) {
 
 TEST(LibSvmMutationTest, NoBytesBreakTheReader) {
   const std::vector<Bytes> seeds = {Seed(3, "1 0:0.5 2:-1.2e3 # text\n\r\n-2\n3 1:inf\t2:nan"),
-                                    Seed(4, "# text\n1 3:1 3:2\r2 0:7\n"), Seed(0, "1\n2\n")};
+                                    Seed(4, "# text\n1 3:1 3:2\r2 0:7\n"), Seed(0, "1\n2\n"),
+                                    Seed(4, "1 3:1 0:2 2:3 0:4\n2 1:1 0:1\n")};
   testing_internal::RunMutations(LLVMFuzzerTestOneInput, seeds,
                                  {0, ':', '\n', '\r', '#', '-', '+', 'e', '9', ' ', 0xff}, 4000);
 }

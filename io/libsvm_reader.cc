@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,6 +20,23 @@ using io_internal::ByteSource;
 using io_internal::TextSource;
 
 constexpr int64_t kWholeFile = std::numeric_limits<int64_t>::max();
+
+/// Lets the columns rise. Of elements in one column the last one stays.
+void SortColumns(LibSvmRow* row) {
+  const std::vector<int64_t>& columns = row->columns;
+  if (std::ranges::adjacent_find(columns, std::greater_equal<>()) == columns.end()) return;
+  std::vector<size_t> order(columns.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&columns](size_t i) { return columns[i]; });
+  LibSvmRow sorted{.label = row->label};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int64_t column = columns[order[i]];
+    if (i + 1 < order.size() && columns[order[i + 1]] == column) continue;
+    sorted.columns.push_back(column);
+    sorted.values.push_back(row->values[order[i]]);
+  }
+  *row = std::move(sorted);
+}
 
 }  // namespace
 
@@ -59,7 +78,7 @@ LibSvmReader& LibSvmReader::operator=(LibSvmReader&&) noexcept = default;
 
 int64_t LibSvmReader::line() const { return text_->line(); }
 
-bool LibSvmReader::ReadRow(float* label, std::span<float> row) {
+bool LibSvmReader::ReadRow(int64_t size, LibSvmRow* row) {
   TextSource& text = *text_;
   if (text.offset() == 0) text.SkipByteOrderMark();
   while (true) {
@@ -69,8 +88,9 @@ bool LibSvmReader::ReadRow(float* label, std::span<float> row) {
     if (!text.AtLineEnd() && text.Peek() != '#') break;
     text.SkipLine();
   }
-  if (!text.ReadNumber("#", label)) ThrowText("a label, a number");
-  std::ranges::fill(row, 0.0f);
+  if (!text.ReadNumber("#", &row->label)) ThrowText("a label, a number");
+  row->columns.clear();
+  row->values.clear();
   while (true) {
     text.SkipBlanks();
     if (text.AtLineEnd() || text.Peek() == '#') break;
@@ -78,14 +98,17 @@ bool LibSvmReader::ReadRow(float* label, std::span<float> row) {
     if (!text.ReadNumber(":", &index) || text.Peek() != ':') {
       ThrowText("an index, a colon and a number");
     }
-    if (index < 0 || index >= static_cast<int64_t>(row.size())) {
+    if (index < 0 || index >= size) {
       throw DataLoss(name_, ": line ", text.line(), ": found index ", index, ", expected 0 to ",
-                     static_cast<int64_t>(row.size()) - 1);
+                     size - 1);
     }
     text.Skip();
-    if (!text.ReadNumber("#", &row[static_cast<size_t>(index)]))
-      ThrowText("a number behind index:");
+    float value = 0;
+    if (!text.ReadNumber("#", &value)) ThrowText("a number behind index:");
+    row->columns.push_back(index);
+    row->values.push_back(value);
   }
+  SortColumns(row);
   text.SkipLine();
   return true;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tessera/base/error.h"
 
@@ -14,12 +15,19 @@ namespace io_internal {
 class TextSource;
 }  // namespace io_internal
 
-/// Reads the rows of a LibSVM file, in constant memory.
+/// A row of a LibSVM file.
+struct LibSvmRow {
+  float label = 0;               ///< the number before the elements
+  std::vector<int64_t> columns;  ///< the positions of the elements, which rise
+  std::vector<float> values;     ///< the elements at these positions; the others are 0
+};
+
+/// Reads the rows of a LibSVM file, in memory for one row.
 ///
 /// The format: a row is a line with a label and then fields `index:value`, separated by spaces or
-/// tabs. Indices count from 0; elements without a field are 0, and the last of several fields with
-/// one index counts. Lines end, and numbers are written, as CsvReader describes. Empty lines are
-/// ignored, and so is what follows a `#`.
+/// tabs. Indices count from 0, in any order; elements without a field are 0, and the last of
+/// several fields with one index counts. Lines end, and numbers are written, as CsvReader
+/// describes. Empty lines are ignored, and so is what follows a `#`.
 ///
 /// Every error is Error(kDataLoss) unless noted, and names the file, the line, the text found and
 /// the form expected. After one, the reader's position is not specified.
@@ -38,9 +46,9 @@ class LibSvmReader {
   LibSvmReader(LibSvmReader&&) noexcept;
   LibSvmReader& operator=(LibSvmReader&&) noexcept;
 
-  /// Reads the next row: its label, and its elements in place of all of `row`. Returns false at the
-  /// end of the part. Throws Error if a number is none or an index is not below the row's size.
-  bool ReadRow(float* label, std::span<float> row);
+  /// Reads the next row, whose indices are below `size`. Returns false at the end of the part.
+  /// Throws Error if a number is none or an index is not below `size`; `row` is then not specified.
+  bool ReadRow(int64_t size, LibSvmRow* row);
 
   /// Returns the number of the line at which the reader is, from 1.
   int64_t line() const;

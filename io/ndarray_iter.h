@@ -1,6 +1,9 @@
 #ifndef TESSERA_IO_NDARRAY_ITER_H_
 #define TESSERA_IO_NDARRAY_ITER_H_
 
+#include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +16,7 @@ namespace tessera {
 using NamedArrays = std::vector<std::pair<std::string, NDArray>>;
 
 /// Examples from arrays in host memory. Batches have the arrays' types and shapes, except for the
-/// first extent.
+/// first extent. Those of a csr array are csr, all others dense.
 ///
 /// The constructor waits for the arrays, which must not be written during the iterator's lifetime.
 /// Throws what ExampleIter's constructor throws, and Error(kInvalidArgument) if there is no data
@@ -24,9 +27,17 @@ class NDArrayIter final : public ExampleIter {
   NDArrayIter(const NamedArrays& data, const NamedArrays& label, const BatchingOptions& options);
 
  private:
+  /// The stored rows of a row_sparse array.
+  struct StoredRows {
+    std::vector<int64_t> numbers;  // which rise
+    NDArray values;
+  };
+
   void CopyRows(int array, std::span<const index_t> examples, void* rows) const override;
+  NDArray CsrRows(int array, std::span<const index_t> examples) const override;
 
   std::vector<NDArray> arrays_;
+  std::map<int, StoredRows> stored_;  // by the array's position
 };
 
 }  // namespace tessera

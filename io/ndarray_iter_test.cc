@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera {
 namespace {
@@ -49,6 +52,54 @@ TEST(NDArrayIterTest, GivesRowsOfAllArraysTogether) {
   EXPECT_THAT(batch.label[0].ToVector(), ElementsAre(9, 7));
   EXPECT_EQ(batch.pad, 1);
   EXPECT_FALSE(iter.Next());
+}
+
+TEST(NDArrayIterTest, RowsOfSparseArraysAreThoseOfDenseOnes) {
+  // Every third element is not 0, and the rows 1 and 4 are all 0.
+  std::vector<float> elements(7 * 5, 0.0f);
+  for (size_t i = 0; i < elements.size(); i += 3) {
+    if (i / 5 != 1 && i / 5 != 4) elements[i] = static_cast<float>(i + 1);
+  }
+  const NDArray dense = NDArray::FromVector(elements, {7, 5});
+  const NDArray csr = sparse::Cast(dense, StorageType::kCsr);
+  const NDArray rows = sparse::Cast(dense, StorageType::kRowSparse);
+  for (const bool shuffle : {false, true}) {
+    NDArrayIter iter({{"dense", dense}, {"csr", csr}, {"rows", rows}}, {{"label", csr}},
+                     {.batch_size = 3, .shuffle = shuffle, .seed = 5});
+    EXPECT_EQ(iter.ProvideData()[1].storage, StorageType::kCsr);
+    EXPECT_EQ(iter.ProvideData()[2].storage, StorageType::kDefault);
+    EXPECT_EQ(iter.ProvideLabel()[0].storage, StorageType::kCsr);
+    NDArray first;
+    std::vector<float> first_elements;
+    for (int epoch = 0; epoch < 12; ++epoch) {
+      int batches = 0;
+      for (iter.BeforeFirst(); iter.Next(); ++batches) {
+        const DataBatch& batch = iter.GetBatch();
+        EXPECT_EQ(StorageTypeOf(batch.data[1]), StorageType::kCsr);
+        sparse::CheckFormat(batch.data[1]);
+        const std::vector<float> expected = batch.data[0].ToVector();
+        EXPECT_EQ(batch.data[1].ToVector(), expected) << epoch;
+        EXPECT_EQ(batch.data[2].ToVector(), expected) << epoch;
+        EXPECT_EQ(batch.label[0].ToVector(), expected) << epoch;
+        if (first.is_none()) {
+          first = batch.data[1];
+          first_elements = expected;
+        }
+      }
+      EXPECT_EQ(batches, 3);
+    }
+    EXPECT_EQ(first.ToVector(), first_elements) << "a csr batch stays what it is";
+  }
+}
+
+TEST(NDArrayIterTest, AnArrayMayStoreNothing) {
+  NDArrayIter iter({{"csr", sparse::Zeros(StorageType::kCsr, {2, int64_t{1} << 40})},
+                    {"rows", sparse::Zeros(StorageType::kRowSparse, {2, 3})}},
+                   {}, {.batch_size = 2});
+  ASSERT_TRUE(iter.Next());
+  EXPECT_EQ(sparse::Count(iter.GetBatch().data[0]), 0);
+  EXPECT_EQ(iter.GetBatch().data[0].shape(), TShape({2, int64_t{1} << 40}));
+  EXPECT_THAT(iter.GetBatch().data[1].ToVector(), testing::Each(0));
 }
 
 TEST(NDArrayIterTest, KeepsItsPlaceInTheRingAcrossEpochs) {

@@ -273,3 +273,61 @@ def test_comparisons_rows_and_counts():
     assert taken.stype == "csr" and (taken.asnumpy() == ROWS[[3, 1]]).all()
     assert nd.contrib.getnnz(array).asnumpy().tolist() == [3]
     assert nd.contrib.getnnz(array, axis=1).asnumpy().tolist() == [0, 2, 0, 1]
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_rows_of_libsvm_files_are_csr(tmp_path):
+    data = write(tmp_path / "data.t", "1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2\n4 2:-1.2\n")
+    iterator = mx.io.LibSVMIter(data_libsvm=data, data_shape=(3,), batch_size=3)
+    batch = next(iterator)
+    assert batch.data[0].stype == "csr" and batch.label[0].stype == "default"
+    batch.data[0].check_format(True)
+    assert batch.data[0].indptr.asnumpy().tolist() == [0, 2, 2, 5]
+    assert batch.label[0].asnumpy().tolist() == [1, -2, -3]
+    labels = write(tmp_path / "label.t", "1.0\n-2.0 0:0.125\n-3.0 2:1.2\n4 1:1.0 2:-1.2\n")
+    iterator = mx.io.LibSVMIter(data_libsvm=data, label_libsvm=labels, data_shape=(3,), label_shape=(3,),
+                                batch_size=3)
+    batches = [(batch.data[0], batch.label[0], batch.pad) for batch in iterator]
+    assert [pad for _, _, pad in batches] == [0, 2]
+    for data, label, _ in batches:
+        assert data.stype == label.stype == "csr"
+        label.check_format(True)
+    assert np.allclose(batches[0][1].asnumpy(), [[0, 0, 0], [.125, 0, 0], [0, 0, 1.2]])
+    assert np.allclose(batches[1][0].asnumpy(), [[0, 0, -1.2], [.5, 0, 1.2], [0, 0, 0]])
+    # A linear model of them.
+    assert (nd.dot(batches[0][0], nd.ones((3, 1))).asnumpy() > 0).ravel().tolist() == [True, False, True]
+
+
+@pytest.mark.ours
+def test_wrong_libsvm_files_are_errors(tmp_path):
+    # MXNet's own library reads past the end of its arrays.
+    data = write(tmp_path / "data.t", "1 0:1\n1 3:1\n")
+    with pytest.raises(mx.MXNetError, match="line 2: found index 3, expected 0 to 2"):
+        mx.io.LibSVMIter(data_libsvm=data, data_shape=(3,), batch_size=2)
+
+
+def test_iterators_over_csr_arrays():
+    with pytest.raises(NotImplementedError):
+        mx.io.NDArrayIter(csr(), np.arange(4), 3)
+    iterator = mx.io.NDArrayIter(csr(), np.arange(4), 3, last_batch_handle="discard")
+    (batch,) = list(iterator)
+    assert (batch.data[0].asnumpy() == ROWS[:3]).all()
+    assert batch.label[0].asnumpy().tolist() == [0, 1, 2]
+    shuffled = mx.io.NDArrayIter({"csr": csr(), "dense": ROWS}, ROWS, 2, shuffle=True, last_batch_handle="discard")
+    rows_seen = []
+    for batch in shuffled:
+        sparse, dense = batch.data
+        assert (sparse.asnumpy() == dense.asnumpy()).all() and (dense.asnumpy() == batch.label[0].asnumpy()).all()
+        rows_seen += dense.asnumpy().tolist()
+    assert sorted(rows_seen) == sorted(ROWS.tolist())
+
+
+def test_a_data_loader_of_csr_arrays():
+    loader = gluon.data.DataLoader(gluon.data.ArrayDataset(csr(), np.arange(4)), batch_size=2)
+    batches = [(data.asnumpy().reshape(2, 2), label.asnumpy().tolist()) for data, label in loader]
+    assert (np.concatenate([data for data, _ in batches]) == ROWS).all()
+    assert [label for _, label in batches] == [[0, 1], [2, 3]]

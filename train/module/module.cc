@@ -165,6 +165,9 @@ SimpleBindOptions Module::InputsOf(const std::vector<DataDesc>& data,
       if (!known.contains(description.name)) continue;  // a label that the network ignores
       bind.shapes[description.name] = description.shape;
       bind.types[description.name] = description.dtype;
+      if (description.storage != StorageType::kDefault) {
+        bind.storage_types[description.name] = description.storage;
+      }
     }
   }
   return bind;
@@ -367,7 +370,8 @@ Module* Module::BucketOf(const DataBatch& batch) {
     }
     std::vector<DataDesc> descriptions;
     for (size_t i = 0; i < arrays.size(); ++i) {
-      descriptions.push_back({inputs[i].description.name, arrays[i].shape(), arrays[i].dtype()});
+      descriptions.push_back({inputs[i].description.name, arrays[i].shape(), arrays[i].dtype(),
+                              StorageTypeOf(arrays[i])});
     }
     return descriptions;
   };

@@ -424,7 +424,7 @@ struct LibSvmParameters {
     schema.Required("data_libsvm", &P::data_libsvm, "the file of examples");
     schema.Required("data_shape", &P::data_shape, "the shape of an example: (length)");
     schema.Optional("label_libsvm", &P::label_libsvm,
-                    "the file of labels; NULL: those in data_libsvm");
+                    "the file of labels, which are csr; NULL: those in data_libsvm");
     schema.Optional("label_shape", &P::label_shape, "the shape of a label: (length)");
     schema.Optional("num_parts", &P::num_parts, "the number of parts of the data");
     schema.Optional("part_index", &P::part_index, "the part that is read");
@@ -640,7 +640,7 @@ const std::vector<void*>& KindHandles() {
         {"ImageDetRecordIter", "The images of a record file with the boxes of their objects.",
          ParameterSchema<ImageDetRecordParameters>::Get().Describe(), CreateImageDetRecord}));
     made->push_back(
-        Kinds().Add({"LibSVMIter", "The rows of a LibSVM file, as dense arrays.",
+        Kinds().Add({"LibSVMIter", "The rows of a LibSVM file, as csr arrays.",
                      ParameterSchema<LibSvmParameters>::Get().Describe(), CreateLibSvm}));
     return made;
   }();

@@ -311,6 +311,11 @@ TEST(DataFunctionsTest, LibSvmIterHasTheParametersOfMxnet) {
   NDArrayHandle data = nullptr, label = nullptr;
   EXPECT_OK(MXDataIterGetData(iterator, &data));
   EXPECT_OK(MXDataIterGetLabel(iterator, &label));
+  int data_storage = 0, label_storage = -1;
+  EXPECT_OK(MXNDArrayGetStorageType(data, &data_storage));
+  EXPECT_OK(MXNDArrayGetStorageType(label, &label_storage));
+  EXPECT_EQ(data_storage, 2) << "csr";
+  EXPECT_EQ(label_storage, 0) << "dense";
   std::vector<float> rows(6), labels(2);
   EXPECT_OK(MXNDArraySyncCopyToCPU(data, rows.data(), rows.size()));
   EXPECT_OK(MXNDArraySyncCopyToCPU(label, labels.data(), labels.size()));
