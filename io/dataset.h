@@ -35,7 +35,8 @@ class Dataset {
   Dataset() = default;
 };
 
-/// The rows of arrays: example i has row i of each array, without the first dimension.
+/// The rows of arrays: example i has row i of each array, without the first dimension. The rows of
+/// a csr array are sparse vectors.
 ///
 ///     ArrayDataset digits({ReadIdxFile(images), ReadIdxFile(labels)});
 class ArrayDataset final : public Dataset {
@@ -44,8 +45,9 @@ class ArrayDataset final : public Dataset {
   /// there is none, and for an array of rank 0, of another number of rows, or whose bytes are not
   /// those of its shape.
   explicit ArrayDataset(std::vector<HostArray> arrays);
-  /// Shares the elements of arrays, which must not be written during the data set's lifetime. Waits
-  /// for them. Throws Error(kInvalidArgument) also for an array that is none or lies on a GPU.
+  /// Shares the elements of dense arrays, which must not be written during the data set's lifetime,
+  /// and copies what csr arrays store. Waits for them. Throws Error(kInvalidArgument) also for an
+  /// array that is none, lies on a GPU or is row_sparse.
   explicit ArrayDataset(std::vector<NDArray> arrays);
 
   index_t size() const override { return size_; }
@@ -59,6 +61,8 @@ class ArrayDataset final : public Dataset {
     DType dtype = DType::kUint8;
     TShape shape;  // of a row
     size_t row_bytes = 0;
+    // Of a csr array: the elements of row i are [ends[i], ends[i + 1]).
+    std::vector<int64_t> columns = {}, ends = {};
   };
 
   void Add(const TShape& shape, DType dtype, const void* elements);

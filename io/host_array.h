@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct HostArray {
   DType dtype = DType::kUint8;  ///< the type of the elements
   TShape shape;                 ///< the extents
   std::vector<uint8_t> bytes;   ///< the elements in row-major order, in the host's byte order
+  /// Set for a sparse vector, whose shape has one axis: the positions, which rise, of the elements
+  /// that `bytes` has. The others are 0.
+  std::optional<std::vector<int64_t>> columns = {};
 
   /// Returns an array of these elements. Throws Error(kInvalidArgument) unless their number is the
   /// shape's size.
@@ -28,6 +32,15 @@ struct HostArray {
     }
     HostArray array{kDTypeOf<T>, shape, std::vector<uint8_t>(values.size_bytes())};
     if (!values.empty()) std::memcpy(array.bytes.data(), values.data(), values.size_bytes());
+    return array;
+  }
+  /// Returns a sparse vector of `size` elements, of which `values` has those at `columns`.
+  template <typename T>
+  static HostArray SparseVector(std::span<const T> values, std::span<const int64_t> columns,
+                                index_t size) {
+    HostArray array = FromValues(values, {static_cast<index_t>(values.size())});
+    array.shape = {size};
+    array.columns.emplace(columns.begin(), columns.end());
     return array;
   }
   /// Returns an array of rank 0, such as a label.

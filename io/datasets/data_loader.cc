@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <new>
 #include <span>
@@ -11,12 +12,15 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/datasets/split_mix.h"
+#include "tessera/io/internal/csr_rows.h"
 #include "tessera/io/internal/iterator_state.h"
 #include "tessera/ndarray/host_function.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera {
 namespace {
 
+using io_internal::CsrRows;
 using io_internal::SplitMix;
 
 std::vector<uint8_t> ElementBytes(const Number& value, DType dtype) {
@@ -57,12 +61,20 @@ void WriteRow(const HostArray& example, std::span<const uint8_t> pad, index_t ro
   }
 }
 
+bool IsCsr(const DataDesc& description) { return description.storage == StorageType::kCsr; }
+
+/// Returns whether the columns rise from 0 or more and are below the vector's size.
+bool ColumnsFit(const std::vector<int64_t>& columns, index_t size) {
+  return std::ranges::adjacent_find(columns, std::greater_equal<>()) == columns.end() &&
+         (columns.empty() || (columns.front() >= 0 && columns.back() < size));
+}
+
 /// The work of loading one batch.
 struct Work {
   uint64_t epoch = 0;
   index_t bucket_key = 0;
   std::vector<index_t> examples;
-  std::vector<NDArray> arrays;  // of the batch
+  std::vector<NDArray> arrays;  // of the batch; none for a csr one
 };
 
 }  // namespace
@@ -108,18 +120,27 @@ struct DataLoader::Source {
       TShape expected(std::span(arrays[i].shape.begin() + 1, arrays[i].shape.end()));
       const bool padded = key > 0 && expected.ndim() > 0;
       if (padded) expected[0] = key;
+      const bool is_sparse = array.columns.has_value();
       bool fits = array.dtype == arrays[i].dtype && array.shape.known() &&
-                  array.shape.ndim() == expected.ndim();
+                  array.shape.ndim() == expected.ndim() && is_sparse == IsCsr(arrays[i]);
       for (int axis = 0; fits && axis < expected.ndim(); ++axis) {
         fits = axis == 0 && padded ? array.shape[0] <= key : array.shape[axis] == expected[axis];
       }
       if (!fits) {
         throw InvalidArgument("DataLoader: example ", index, ": array ", i, " (", arrays[i].name,
-                              ") is ", array.dtype, " of shape ", array.shape, ", expected ",
+                              ") is ", is_sparse ? "sparse " : "", array.dtype, " of shape ",
+                              array.shape, ", expected ", IsCsr(arrays[i]) ? "sparse " : "",
                               arrays[i].dtype, " of shape ", expected,
                               padded ? " or a smaller first extent" : "");
       }
-      const auto size_bytes = static_cast<size_t>(array.shape.Size() * DTypeSizeBytes(array.dtype));
+      if (is_sparse && !ColumnsFit(*array.columns, expected[0])) {
+        throw InvalidArgument("DataLoader: example ", index, ": array ", i, " (", arrays[i].name,
+                              ") has columns that do not rise from 0 or more to at most ",
+                              expected[0] - 1);
+      }
+      const auto count =
+          is_sparse ? static_cast<int64_t>(array.columns->size()) : array.shape.Size();
+      const auto size_bytes = static_cast<size_t>(count * DTypeSizeBytes(array.dtype));
       if (array.bytes.size() != size_bytes) {
         throw InvalidArgument("DataLoader: example ", index, ": array ", i, " (", arrays[i].name,
                               ") has ", array.bytes.size(), " bytes, expected ", size_bytes,
@@ -128,25 +149,33 @@ struct DataLoader::Source {
     }
   }
 
-  /// Writes the arrays of a batch, or some of their rows if the load is cancelled.
-  void LoadBatch(const Work& work, const std::atomic<bool>& cancelled) const {
+  /// Writes the arrays of a batch, or some of their rows if the load is cancelled. Those of csr
+  /// arrays replace what `csr_rows` has, one for each array.
+  void LoadBatch(const Work& work, const std::atomic<bool>& cancelled,
+                 std::vector<CsrRows>* csr_rows) const {
+    for (CsrRows& rows : *csr_rows) rows.Clear();
     for (size_t row = 0; row < work.examples.size(); ++row) {
       if (cancelled.load(std::memory_order_relaxed)) return;
       const index_t index = work.examples[row];
       const Example example = Get(index, work.epoch);
       Check(example, index, work.bucket_key);
       for (size_t i = 0; i < arrays.size(); ++i) {
-        WriteRow(example[i], pads[i], static_cast<index_t>(row), work.arrays[i]);
+        if (IsCsr(arrays[i])) {
+          (*csr_rows)[i].Append(*example[i].columns, example[i].bytes.data());
+        } else {
+          WriteRow(example[i], pads[i], static_cast<index_t>(row), work.arrays[i]);
+        }
       }
     }
   }
 };
 
 struct DataLoader::Slot {
-  std::vector<NDArray> buffers;  // with room for the largest batch
-  NDArray loaded;                // written by each load, and by nothing else
-  DataBatch batch;               // over the buffers; only the caller's thread uses it
-  std::exception_ptr error;      // of the load; set when `loaded` has been written
+  std::vector<NDArray> buffers;   // with room for the largest batch; none for a csr array
+  std::vector<CsrRows> csr_rows;  // one for each array; a load writes them with `loaded`
+  NDArray loaded;                 // written by each load, and by nothing else
+  DataBatch batch;                // over the buffers; only the caller's thread uses it
+  std::exception_ptr error;       // of the load; set when `loaded` has been written
 };
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
@@ -181,7 +210,13 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderO
     const bool is_data = i < options.data_names.size();
     const DataDesc description{
         is_data ? options.data_names[i] : options.label_names[i - options.data_names.size()],
-        BatchShape(example[i].shape, batch_size_, largest_key_), example[i].dtype};
+        BatchShape(example[i].shape, batch_size_, largest_key_), example[i].dtype,
+        example[i].columns ? StorageType::kCsr : StorageType::kDefault};
+    if (IsCsr(description) && (largest_key_ > 0 || example[i].shape.ndim() != 1)) {
+      throw InvalidArgument("DataLoader: array ", i, " (", description.name,
+                            ") is sparse of shape ", example[i].shape,
+                            ", expected one axis, and no bucket keys");
+    }
     (is_data ? data_ : label_).push_back(description);
     source.arrays.push_back(description);
     source.pads.push_back(ElementBytes(
@@ -194,7 +229,10 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderO
   for (index_t i = 0; i < prefetch_ + 2; ++i) {
     const auto slot = std::make_shared<Slot>();
     for (const DataDesc& description : source_->arrays) {
-      slot->buffers.emplace_back(description.shape, Device::Cpu(), description.dtype);
+      slot->buffers.push_back(IsCsr(description)
+                                  ? NDArray()
+                                  : NDArray(description.shape, Device::Cpu(), description.dtype));
+      slot->csr_rows.emplace_back(description.dtype);
     }
     slot->loaded = NDArray({1}, Device::Cpu(), DType::kUint8);
     ring_.push_back(slot);
@@ -232,6 +270,11 @@ bool DataLoader::Next() {
   --loading_;
   ++given_;
   if (slot.error != nullptr) std::rethrow_exception(std::exchange(slot.error, nullptr));
+  for (size_t i = 0; i < slot.buffers.size(); ++i) {
+    if (!slot.buffers[i].is_none()) continue;
+    NDArray& array = i < data_.size() ? slot.batch.data[i] : slot.batch.label[i - data_.size()];
+    array = slot.csr_rows[i].ToArray(source_->arrays[i].shape[1]);
+  }
   has_batch_ = true;
   return true;
 }
@@ -352,12 +395,18 @@ void DataLoader::Load(const std::shared_ptr<Slot>& slot, uint64_t epoch,
   slot->batch.index.assign(examples.begin(), examples.end());
   slot->batch.data.clear();
   slot->batch.label.clear();
+  std::vector<NDArray> written = {slot->loaded};
   for (const NDArray& buffer : slot->buffers) {
+    std::vector<NDArray>& list =
+        slot->batch.data.size() < data_.size() ? slot->batch.data : slot->batch.label;
+    if (buffer.is_none()) {
+      list.emplace_back();
+      continue;
+    }
+    written.push_back(buffer);
     TShape shape = buffer.shape();
     shape[0] = static_cast<index_t>(examples.size());
     if (batch.bucket_key > 0 && shape.ndim() > 1) shape[1] = batch.bucket_key;
-    std::vector<NDArray>& list =
-        slot->batch.data.size() < data_.size() ? slot->batch.data : slot->batch.label;
     list.push_back(FirstElements(buffer, shape));
   }
   Work work{.epoch = epoch,
@@ -365,13 +414,11 @@ void DataLoader::Load(const std::shared_ptr<Slot>& slot, uint64_t epoch,
             .examples = slot->batch.index,
             .arrays = slot->batch.data};
   work.arrays.insert(work.arrays.end(), slot->batch.label.begin(), slot->batch.label.end());
-  std::vector<NDArray> written = slot->buffers;
-  written.push_back(slot->loaded);
   PushHostFunction(
       [source = source_, slot, work = std::move(work), cancelled = cancelled_] {
         slot->error = nullptr;
         try {
-          source->LoadBatch(work, *cancelled);
+          source->LoadBatch(work, *cancelled, &slot->csr_rows);
         } catch (...) {
           slot->error = std::current_exception();
         }

@@ -18,6 +18,9 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
@@ -129,6 +132,88 @@ TEST(DataLoaderTest, TheLastBatchIsTreatedAsAsked) {
       {.batching = {
            .batch_size = 2, .last_batch = LastBatch::kDiscard, .num_parts = 2, .part_index = 1}});
   EXPECT_EQ(Epoch(&part), "2 3 : 2 20 3 30, 200, 300\n");
+}
+
+/// Five sparse vectors of six elements as a csr array, and the same as a dense one.
+NDArray FiveRows(bool is_csr) {
+  std::vector<float> elements(5 * 6, 0.0f);
+  for (size_t i = 0; i < elements.size(); i += 4) elements[i] = static_cast<float>(i + 1);
+  for (size_t i = 12; i < 18; ++i) elements[i] = 0;  // a row without elements
+  const NDArray dense = NDArray::FromVector(elements, {5, 6});
+  return is_csr ? sparse::Cast(dense, StorageType::kCsr) : dense;
+}
+
+TEST(DataLoaderTest, SparseVectorsMakeCsrBatches) {
+  for (const index_t prefetch : {0, 3}) {
+    const auto load = [prefetch](bool is_csr) {
+      const std::vector<NDArray> arrays = {FiveRows(is_csr), FiveRows(!is_csr)};
+      return DataLoader(
+          std::make_shared<ArrayDataset>(arrays),
+          {.batching = {.batch_size = 2, .shuffle = true, .seed = 3}, .prefetch = prefetch});
+    };
+    DataLoader csr = load(true), dense = load(false);
+    EXPECT_EQ(csr.ProvideData()[0].storage, StorageType::kCsr);
+    EXPECT_EQ(csr.ProvideData()[0].shape, TShape({2, 6}));
+    EXPECT_EQ(csr.ProvideLabel()[0].storage, StorageType::kDefault);
+    EXPECT_EQ(dense.ProvideLabel()[0].storage, StorageType::kCsr);
+    NDArray first;
+    std::vector<float> elements;
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      csr.BeforeFirst();
+      dense.BeforeFirst();
+      while (csr.Next()) {
+        ASSERT_TRUE(dense.Next());
+        const NDArray rows = csr.GetBatch().data[0];
+        EXPECT_EQ(StorageTypeOf(rows), StorageType::kCsr);
+        sparse::CheckFormat(rows);
+        EXPECT_EQ(rows.ToVector(), dense.GetBatch().data[0].ToVector());
+        EXPECT_EQ(csr.GetBatch().label[0].ToVector(), dense.GetBatch().label[0].ToVector());
+        if (first.is_none()) {
+          first = rows;
+          elements = rows.ToVector();
+        }
+      }
+      EXPECT_FALSE(dense.Next());
+    }
+    EXPECT_EQ(first.ToVector(), elements) << "a csr batch stays what it is";
+  }
+}
+
+/// Example i is a sparse vector of three elements; the last one is wrong.
+class WrongVectors final : public Dataset {
+ public:
+  explicit WrongVectors(HostArray wrong) : wrong_(std::move(wrong)) {}
+
+  index_t size() const override { return 2; }
+  Example Get(index_t index) const override { return {index == 0 ? Vector({0, 2}) : wrong_}; }
+
+  static HostArray Vector(const std::vector<int64_t>& columns) {
+    const std::vector<float> values(columns.size(), 1.0f);
+    return HostArray::SparseVector<float>(values, columns, 3);
+  }
+
+ private:
+  const HostArray wrong_;
+};
+
+TEST(DataLoaderTest, ASparseVectorThatDoesNotFitIsNamed) {
+  const auto error = [](HostArray wrong) {
+    DataLoader loader(std::make_shared<WrongVectors>(std::move(wrong)),
+                      {.batching = {.batch_size = 2}, .label_names = {}});
+    return ErrorOf([&] { loader.Next(); });
+  };
+  const std::vector<std::vector<int64_t>> wrong = {{2, 0}, {1, 1}, {-1, 1}, {0, 3}};
+  for (const std::vector<int64_t>& columns : wrong) {
+    EXPECT_THAT(error(WrongVectors::Vector(columns)).what(),
+                AllOf(HasSubstr("example 1: array 0 (data)"), HasSubstr("columns"),
+                      HasSubstr("at most 2")));
+  }
+  const std::vector<float> dense = {1, 2, 3};
+  EXPECT_THAT(error(HostArray::FromValues<float>(dense, {3})).what(),
+              HasSubstr("is float32 of shape (3,), expected sparse float32"));
+  HostArray few = WrongVectors::Vector({0, 1});
+  few.bytes.pop_back();
+  EXPECT_THAT(error(few).what(), HasSubstr("has 7 bytes, expected 8"));
 }
 
 /// Replaces the data by the example's random bits.

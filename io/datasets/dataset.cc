@@ -5,9 +5,16 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/csv_reader.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera {
 namespace {
+
+std::vector<int64_t> NumbersOf(const NDArray& array) {
+  std::vector<int64_t> numbers(static_cast<size_t>(array.shape().Size()));
+  array.SyncCopyToCPU(numbers.data(), array.shape().Size());
+  return numbers;
+}
 
 /// Appends the rows of the file to `bytes`, and returns their number.
 template <typename T>
@@ -42,14 +49,23 @@ ArrayDataset::ArrayDataset(std::vector<HostArray> arrays) : host_arrays_(std::mo
 
 ArrayDataset::ArrayDataset(std::vector<NDArray> arrays) : arrays_(std::move(arrays)) {
   if (arrays_.empty()) throw InvalidArgument("ArrayDataset: no array, expected at least one");
-  for (const NDArray& array : arrays_) {
+  for (NDArray& array : arrays_) {
     if (array.is_none() || array.device().type == DeviceType::kGpu) {
       throw InvalidArgument("ArrayDataset: array ", rows_.size(), " ",
                             array.is_none() ? "is none" : "lies on a GPU",
                             ", expected an array in host memory");
     }
     array.WaitToRead();
-    Add(array.shape(), array.dtype(), array.data().dptr_);
+    if (StorageTypeOf(array) != StorageType::kCsr) {
+      Add(array.shape(), array.dtype(), array.data().dptr_);
+      continue;
+    }
+    const NDArray csr = array;
+    array = sparse::Values(csr);
+    array.WaitToRead();
+    Add(csr.shape(), csr.dtype(), array.data().dptr_);
+    rows_.back().columns = NumbersOf(sparse::Indices(csr));
+    rows_.back().ends = NumbersOf(sparse::IndPtr(csr));
   }
 }
 
@@ -60,6 +76,16 @@ Example ArrayDataset::Get(index_t index) const {
   Example example;
   example.reserve(rows_.size());
   for (const Rows& rows : rows_) {
+    if (!rows.ends.empty()) {
+      const int64_t* const ends = rows.ends.data() + index;
+      const auto size_bytes = static_cast<int64_t>(DTypeSizeBytes(rows.dtype));
+      example.push_back(
+          {rows.dtype, rows.shape,
+           std::vector<uint8_t>(rows.first + ends[0] * size_bytes,
+                                rows.first + ends[1] * size_bytes),
+           std::vector<int64_t>(rows.columns.begin() + ends[0], rows.columns.begin() + ends[1])});
+      continue;
+    }
     const uint8_t* const row = rows.first + static_cast<size_t>(index) * rows.row_bytes;
     example.push_back({rows.dtype, rows.shape, std::vector<uint8_t>(row, row + rows.row_bytes)});
   }

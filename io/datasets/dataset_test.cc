@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/tshape.h"
 #include "tessera/io/idx_file.h"
 #include "tessera/io/internal/idx_bytes.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/sparse.h"
 
 namespace tessera {
 namespace {
@@ -121,6 +124,23 @@ TEST(ReadCsvFileTest, ReadsAllRows) {
   EXPECT_EQ(ReadCsvFile(WriteText("empty.csv", ""), {4}).shape, TShape({0, 4}));
   EXPECT_EQ(ReadCsvFile(WriteText("numbers.csv", "1\n2\n"), TShape::OfRank(0), DType::kInt32).shape,
             TShape({2}));
+}
+
+TEST(ArrayDatasetTest, RowsOfACsrArrayAreSparseVectors) {
+  const std::vector<float> elements = {0, 5, 0, 0, 0, 0, 7, 0, 8};
+  const NDArray dense = NDArray::FromVector(elements, {3, 3});
+  const ArrayDataset dataset(std::vector<NDArray>{sparse::Cast(dense, StorageType::kCsr)});
+  EXPECT_EQ(dataset.size(), 3);
+  const HostArray last = dataset.Get(2)[0];
+  EXPECT_EQ(last.shape, TShape({3}));
+  ASSERT_TRUE(last.columns.has_value());
+  EXPECT_THAT(*last.columns, ElementsAre(0, 2));
+  EXPECT_THAT(last.values<float>(), ElementsAre(7, 8));
+  EXPECT_TRUE(dataset.Get(1)[0].columns->empty());
+  EXPECT_THAT(ErrorOf([&dense] {
+                ArrayDataset(std::vector<NDArray>{sparse::Cast(dense, StorageType::kRowSparse)});
+              }).what(),
+              HasSubstr("row_sparse"));
 }
 
 TEST(ReadCsvFileTest, WhatDoesNotFitIsNamed) {
