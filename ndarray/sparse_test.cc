@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -492,30 +491,6 @@ TEST(SparseTest, MemoryDoesNotGrowWithCalls) {
   const int64_t before = live_after(10);
   // A call's parts have 48 bytes. The last calls may free theirs after the wait.
   EXPECT_LT(live_after(1000), before + 10000);
-}
-
-TEST(SparseTest, ReadersSeeWholeArraysBetweenWrites) {
-  const NDArray shared = sparse::Zeros(kRows, {64, 8});
-  const NDArray few =
-      sparse::FromRows(Dense({1, 8}, std::vector<float>(8, 1)), Indices({5}), {64, 8});
-  NDArray many = sparse::Zeros(kRows, {64, 8});
-  many = 1;
-  std::vector<std::thread> threads;
-  for (int reader = 0; reader < 2; ++reader) {
-    threads.emplace_back([&shared] {
-      for (int i = 0; i < 200; ++i) {
-        const NDArray copy = shared.Copy(Device::Cpu());
-        const index_t count = sparse::Count(copy);
-        EXPECT_TRUE(count == 0 || count == 1 || count == 64) << count;
-        EXPECT_THAT(Read(sparse::Values(copy)), Each(1));
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    for (int i = 0; i < 200; ++i) CopyFromTo(i % 2 == 0 ? few : many, shared);
-  });
-  for (std::thread& thread : threads) thread.join();
-  NDArray::WaitAll();
 }
 
 TEST(SparseTest, AFailedWriteKeepsTheParts) {

@@ -2,7 +2,8 @@
 //
 // embedding_step is a step of training of an embedding of 64 columns, of which a batch uses 1,000
 // rows: forward, backward, and gradient descent of these rows. Its time should be that of the
-// batch, not that of all rows.
+// batch, not that of all rows. A step that allocates as much as the embedding has is an error.
+// --rows=N is the number of rows, by default 1,000,000.
 //
 // csr_dot is the product of a csr matrix (10^5, 10^5), which stores 100 elements a row, and a dense
 // one of 64 columns.
@@ -13,13 +14,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tbb/task_arena.h"
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/autograd.h"
@@ -31,6 +36,7 @@
 #include "tessera/ops/property.h"
 #include "tessera/ops/registry.h"
 #include "tessera/ops/sparse.h"
+#include "tessera/storage/storage.h"
 #include "tessera/tensor/tblob.h"
 #include "tessera/tools/benchmark/peer_process.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
@@ -44,8 +50,6 @@ using benchmarking::Bound;
 using benchmarking::Variants;
 
 constexpr const char* kPeerScript = "ndarray/benchmark/sparse_peer.py";
-constexpr index_t kRows = 1'000'000;
-constexpr index_t kFewRows = 100'000;
 constexpr index_t kWidth = 64;
 constexpr index_t kBatch = 1000;
 constexpr index_t kSize = 100'000;
@@ -73,6 +77,10 @@ class EmbeddingStep {
   }
 
   void Run() {
+    if (live_bytes_ < 0) {
+      Storage::Get()->MarkPeak(Device::Cpu());
+      live_bytes_ = Storage::Get()->Stats(Device::Cpu()).live_bytes;
+    }
     NDArray out;
     {
       const autograd::Record record;
@@ -84,8 +92,15 @@ class EmbeddingStep {
     weight_.WaitToRead();
   }
 
-  /// Returns the sum of the first row.
+  /// Returns the sum of the first row. Throws Error(kInternal) if the steps since the first one
+  /// have allocated as much as a dense gradient.
   double Check() const {
+    const int64_t taken = Storage::Get()->Stats(Device::Cpu()).peak_since_mark_bytes - live_bytes_;
+    const int64_t dense = weight_.shape().Size() * DTypeSizeBytes(weight_.dtype());
+    if (taken >= dense) {
+      throw Internal("embedding_step: took ", taken, " bytes, expected less than the ", dense,
+                     " of the embedding");
+    }
     double sum = 0;
     for (const float element : weight_.Slice(0, 1).ToVector()) sum += static_cast<double>(element);
     return sum;
@@ -94,6 +109,7 @@ class EmbeddingStep {
  private:
   NDArray weight_, variable_, gradient_, indices_;
   const ParameterMap lookup_, step_ = {{"lr", "0.01"}, {"wd", "0.001"}};
+  int64_t live_bytes_ = -1;  // before the first step
 };
 
 /// The product of a csr matrix and a dense one, on some threads.
@@ -157,23 +173,23 @@ class CsrDot {
   std::vector<float> factor_, product_;
 };
 
-void AddEmbeddingCases() {
-  const std::string name = "embedding_step/" + std::to_string(kRows);
+void AddEmbeddingCases(index_t rows) {
+  const std::string name = "embedding_step/" + std::to_string(rows);
   AddCase(
       {.name = name,
        .bounds = {{.peer = "mxnet", .at_least = 5}},
        .items = static_cast<double>(kBatch),
-       .make = [name] {
-         const auto step = std::make_shared<EmbeddingStep>(kRows);
+       .make = [name, rows] {
+         const auto step = std::make_shared<EmbeddingStep>(rows);
          return BesidePeers(
              name, {.run = [step] { step->Run(); }, .check = [step] { return step->Check(); }},
-             {.script = kPeerScript, .frameworks = {"mxnet"}, .arguments = std::to_string(kRows)});
+             {.script = kPeerScript, .frameworks = {"mxnet"}, .arguments = std::to_string(rows)});
        }});
   AddCase({.name = "embedding_step/growth",
            .bounds = {{.peer = "a_tenth_of_the_rows", .at_least = 1 / 1.5}},
-           .make = [] {
-             const auto step = std::make_shared<EmbeddingStep>(kRows);
-             const auto few = std::make_shared<EmbeddingStep>(kFewRows);
+           .make = [rows] {
+             const auto step = std::make_shared<EmbeddingStep>(rows);
+             const auto few = std::make_shared<EmbeddingStep>(rows / 10);
              return Variants{.all = {{"ours", [step] { step->Run(); }},
                                      {"a_tenth_of_the_rows", [few] { few->Run(); }}}};
            }});
@@ -201,6 +217,24 @@ void AddProductCases() {
                  .all = {{"ours", [two] { two->Run(); }}, {"one_thread", [one] { one->Run(); }}},
                  .results_agree = [two, one] { return two->Check() == one->Check(); }};
            }});
+}
+
+/// Removes --rows=N from the arguments and returns N, or 1,000,000 without it. Throws Error if N is
+/// not a multiple of 10,000.
+index_t TakeRows(int* argc, char** argv) {
+  index_t rows = 1'000'000;
+  int kept = 1;
+  for (int i = 1; i < *argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (!flag.starts_with("--rows=")) {
+      argv[kept++] = argv[i];
+      continue;
+    }
+    rows = std::strtoll(argv[i] + 7, nullptr, 10);
+  }
+  *argc = kept;
+  if (rows >= 10'000 && rows % 10'000 == 0) return rows;
+  throw InvalidArgument("--rows: ", rows, ", expected a multiple of 10000 above 0");
 }
 
 /// A matrix of which every hundredth row, or every hundredth element, is not 0.
@@ -243,7 +277,12 @@ void AddCastCases() {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  tessera::AddEmbeddingCases();
+  try {
+    tessera::AddEmbeddingCases(tessera::TakeRows(&argc, argv));
+  } catch (const tessera::Error& error) {
+    std::fprintf(stderr, "sparse_benchmark: %s\n", error.what());
+    return 2;
+  }
   tessera::AddProductCases();
   tessera::AddCastCases();
   return tessera::benchmarking::RunAll(argc, argv);

@@ -37,7 +37,7 @@ DEVICES = ("CPU", "GPU", "CPU_PINNED", "CPU_SHARED")
 # Set by Bazel, the system, or the tests themselves; no setting of Tessera's.
 NO_SETTINGS = frozenset((
     "TESSERA_ENVIRONMENT_TEST", "BUILD_WORKING_DIRECTORY", "BUILD_WORKSPACE_DIRECTORY", "TEST_TMPDIR",
-    "ASAN_OPTIONS", "HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "SUDO_REFUSES"))
+    "ASAN_OPTIONS", "HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "SUDO_REFUSES", "OMP_NUM_THREADS"))
 
 # Programs with flags, the file that reads these, and how it names one.
 _ARGPARSE = re.compile(r'add_argument\(\s*"(--[\w-]+)"')
@@ -53,6 +53,7 @@ FLAGS = (
     ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
     ("`//benchmarks:dashboard`", "benchmarks/dashboard.py", _ARGPARSE),
     ("`//benchmarks:compile_time`", "benchmarks/compile_time.py", _ARGPARSE),
+    ("`//ndarray:sparse_benchmark`", "ndarray/benchmark/sparse_benchmark.cc", re.compile(r'starts_with\("(--\w+)="')),
     ("comparing benchmarks", "tools/benchmark/ratio_benchmark.cc",
      re.compile(r'(?:flag == |starts_with\()"(--\w+)=?"')),
     ("`//tools:operators`", "tools/operators/main.cc", re.compile(r'add_(?:option|flag)\(\s*"(--[\w-]+)"')),
