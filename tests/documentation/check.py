@@ -37,7 +37,7 @@ DEVICES = ("CPU", "GPU", "CPU_PINNED", "CPU_SHARED")
 # Set by Bazel, the system, or the tests themselves; no setting of Tessera's.
 NO_SETTINGS = frozenset((
     "TESSERA_ENVIRONMENT_TEST", "BUILD_WORKING_DIRECTORY", "BUILD_WORKSPACE_DIRECTORY", "TEST_TMPDIR",
-    "ASAN_OPTIONS", "HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "SUDO_REFUSES", "OMP_NUM_THREADS"))
+    "ASAN_OPTIONS", "HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "SUDO_REFUSES"))
 
 # Programs with flags, the file that reads these, and how it names one.
 _ARGPARSE = re.compile(r'add_argument\(\s*"(--[\w-]+)"')
@@ -48,7 +48,8 @@ FLAGS = (
     ("the build", "tools/precompiled/BUILD", _BOOL_FLAG),
     *((f"`//examples/{program}`", f"examples/{path}", re.compile(r'add_option\(\s*"(--[\w-]+)"')) for program, path in (
         ("characters:lstm", "characters/options.cc"), ("characters:transformer", "characters/options.cc"),
-        ("digits", "digits/options.cc"), ("resnet", "resnet/main.cc"), ("serve", "serve/main.cc"))),
+        ("digits", "digits/options.cc"), ("factorization_machine", "factorization_machine/main.cc"),
+        ("resnet", "resnet/main.cc"), ("serve", "serve/main.cc"))),
     ("`//benchmarks:run`", "benchmarks/run.py", _ARGPARSE),
     ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
     ("`//benchmarks:dashboard`", "benchmarks/dashboard.py", _ARGPARSE),
