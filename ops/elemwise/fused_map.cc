@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,8 +22,10 @@
 #include "tessera/ops/loops/map.h"
 #include "tessera/ops/loops/map_pairs.h"
 #include "tessera/ops/loops/strided_walk.h"
+#include "tessera/ops/row_operator.h"
 #include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/device/scratch.h"
 
 namespace tessera {
 namespace {
@@ -48,6 +52,8 @@ constexpr index_t kMaxBlockBytes = index_t{8} << 10;
 // A range of a cheap loop's length costs little beside its work. It may be as long as that if there
 // are this many ranges, which suffice to keep all threads busy.
 constexpr index_t kManyRanges = 64;
+// What an operator on rows costs an element, in cheap loops: that of exp, and a few further ones.
+constexpr index_t kRowCost = 8;
 
 /// Returns, for each stage, the last stage that reads its results, or kNone.
 std::vector<int> LastReaders(const std::vector<FusedMap::Stage>& stages) {
@@ -219,6 +225,12 @@ void VisitComputed(DType computed_in, const Function& function) {
   }
 }
 
+/// Returns an operator on rows of an array.
+std::unique_ptr<Operator> MakeRowOperator(const OperatorProperty& property, const TShape& shape,
+                                          DType dtype) {
+  return property.CreateOperator(Device::Cpu(), {&shape, 1}, {&dtype, 1});
+}
+
 /// A map that is ready to run: types and blocks are chosen, and pairs of stages joined.
 ///
 /// The scratch memory of a range has slots of one size: the blocks of stages, of broadcast inputs
@@ -226,9 +238,13 @@ void VisitComputed(DType computed_in, const Function& function) {
 class ReadyMap {
  public:
   explicit ReadyMap(const FusedMap& map)
-      : size_(map.shape.Size()), input_types_(map.input_types), shape_(map.shape) {
+      : size_(map.shape.Size()), input_types_(map.input_types), shape_(map.shape), rows_(map.rows) {
     std::vector<FusedMap::Stage> stages = map.stages;
     for (FusedMap::Stage& stage : stages) AddStage(map, &stage);
+    if (rows_.property != nullptr) {
+      operator_ = MakeRowOperator(*rows_.property, shape_, TypeOf(rows_.operand));
+      row_operator_ = dynamic_cast<const RowOperator*>(operator_.get());
+    }
     JoinPairs();
     PlaceSlots(map);
     FindInplaceOptions();
@@ -239,11 +255,13 @@ class ReadyMap {
   bool IsBroadcast(int input) const { return broadcasts_[At(input)].has_value(); }
   std::vector<DType> OutputTypes() const {
     std::vector<DType> types;
-    for (const Stage& stage : stages_) {
-      if (stage.output == kNone) continue;
-      types.resize(std::max(types.size(), At(stage.output) + 1));
-      types[At(stage.output)] = stage.dtype;
-    }
+    const auto add = [&types](int output, DType dtype) {
+      if (output == kNone) return;
+      types.resize(std::max(types.size(), At(output) + 1));
+      types[At(output)] = dtype;
+    };
+    for (const Stage& stage : stages_) add(stage.output, stage.dtype);
+    add(rows_.output, rows_.dtype);
     return types;
   }
 
@@ -291,6 +309,7 @@ class ReadyMap {
         if (operand.kind == Kind::kStage) ++reads[At(operand.index)];
       }
     }
+    if (const int stage = RowStage(); stage != kNone) ++reads[At(stage)];
     std::vector<bool> is_joined(stages_.size(), false);
     for (Stage& outer : stages_) {
       for (size_t position = 0; position < outer.operands.size(); ++position) {
@@ -330,6 +349,7 @@ class ReadyMap {
       kept.push_back(std::move(stages_[i]));
     }
     stages_ = std::move(kept);
+    if (const int stage = RowStage(); stage != kNone) rows_.operand.index = new_index[At(stage)];
   }
 
   void PlaceSlots(const FusedMap& map) {
@@ -356,6 +376,7 @@ class ReadyMap {
       widest = std::max({widest, DTypeSizeBytes(stage.dtype), DTypeSizeBytes(stage.computed_in)});
       cost_ += 1 + stage.function.cost;
     }
+    if (rows_.property != nullptr) cost_ += kRowCost;
     first_converted_ = num_slots_;
     result_slot_ = first_converted_ + most_converted;
     num_slots_ = result_slot_ + 1;
@@ -373,6 +394,8 @@ class ReadyMap {
       // A shorter period divides a longer one: both are products of the last extents.
       if (repeats) longest = std::max(longest, broadcast->period);
     }
+    // Blocks of whole rows if these are short; the period of a row is the last extent.
+    if (rows_.property != nullptr && RowLength() <= most) longest = std::max(longest, RowLength());
     block_ = most / longest * longest;
   }
 
@@ -383,17 +406,34 @@ class ReadyMap {
         if (operand.kind == Kind::kInput) last[At(operand.index)] = static_cast<int>(i);
       }
     }
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      const int output = stages_[i].output;
-      if (output == kNone) continue;
+    const auto end = static_cast<int>(stages_.size());
+    if (rows_.property != nullptr && RowStage() == kNone) last[At(rows_.operand.index)] = end;
+    // `written` is the stage that writes an output's memory first.
+    const auto add = [&](int written, DType dtype, int output) {
+      if (output == kNone) return;
       for (int k = 0; k < static_cast<int>(last.size()); ++k) {
-        if (IsBroadcast(k) || last[At(k)] > static_cast<int>(i)) continue;
+        if (IsBroadcast(k) || last[At(k)] > written) continue;
         inplace_options_.push_back({k, output});
-        const bool is_like = stages_[i].dtype == input_types_[At(k)];
+        const bool is_like = dtype == input_types_[At(k)];
         if (k == 0 && is_like && output_for_first_input_ == kNone) output_for_first_input_ = output;
       }
-    }
+    };
+    for (int i = 0; i < end; ++i) add(i, stages_[At(i)].dtype, stages_[At(i)].output);
+    // Before a row is written, all stages have read the inputs there.
+    add(HeldStage() == kNone ? end : HeldStage(), rows_.dtype, rows_.output);
   }
+
+  /// Returns the stage whose results an operator takes by rows, or kNone.
+  int RowStage() const {
+    return rows_.property != nullptr && rows_.operand.kind == Kind::kStage ? rows_.operand.index
+                                                                           : kNone;
+  }
+  /// Returns that stage if its results lie in the memory of the rows' output, else kNone.
+  int HeldStage() const {
+    const int stage = RowStage();
+    return stage != kNone && stages_[At(stage)].output == kNone ? stage : kNone;
+  }
+  index_t RowLength() const { return shape_[shape_.ndim() - 1]; }
 
   /// Returns the slot of a number in that type.
   int SlotOfNumber(const NumberBlock& number) {
@@ -413,6 +453,9 @@ class ReadyMap {
   const index_t size_;
   const std::vector<DType> input_types_;
   const TShape shape_;
+  FusedMap::Rows rows_;
+  std::unique_ptr<Operator> operator_;         // of the rows
+  const RowOperator* row_operator_ = nullptr;  // the same
   std::vector<Stage> stages_;  // operands that are numbers have the number's slot as index
   std::vector<std::optional<Broadcast>> broadcasts_;  // of the inputs
   std::vector<bool> is_repeated_;  // for each input, whether a block holds its period
@@ -442,11 +485,14 @@ class Call final : public Epilogue {
         read_bytes += map.size_ * DTypeSizeBytes(inputs[i].type_flag_);
       }
     }
+    if (map.row_operator_ != nullptr && req[At(map.rows_.output)] != kNullOp) PrepareRows();
+    const int row_stage = map.RowStage();
     for (size_t i = map.stages_.size(); i-- > 0;) {
       const Stage& stage = map.stages_[i];
       if (stage.output != kNone && req[At(stage.output)] != kNullOp) {
         needed_ |= uint32_t{1} << i;
-        stores_[i] = StoresOf(stage, read_bytes);
+        // Rows are read soon.
+        if (static_cast<int>(i) != row_stage) stores_[i] = StoresOf(stage, read_bytes);
         streams_ = streams_ || stores_[i] == Stores::kStreamed;
       }
       if (!IsNeeded(i)) continue;
@@ -484,7 +530,44 @@ class Call final : public Epilogue {
     alignas(kCacheLineBytes) char scratch[kScratchBytes];
   };
 
+  /// Gets ready for the operator on rows.
+  void PrepareRows() {
+    const FusedMap::Rows& rows = map_.rows_;
+    const index_t num_rows = map_.size_ / map_.RowLength();
+    auto* const memory =
+        scratch_.emplace().Allocate(num_rows * index_t{sizeof(std::atomic<uint32_t>)});
+    num_complete_ = static_cast<std::atomic<uint32_t>*>(memory);
+    std::uninitialized_value_construct_n(num_complete_, num_rows);
+    row_out_ = outputs_[At(rows.output)];
+    held_stage_ = map_.HeldStage();
+    if (rows.operand.kind == Kind::kInput) {
+      row_in_ = inputs_[At(rows.operand.index)];
+      return;
+    }
+    needed_ |= uint32_t{1} << rows.operand.index;
+    const int output = map_.stages_[At(rows.operand.index)].output;
+    row_in_ = output == kNone ? row_out_ : outputs_[At(output)];
+  }
+
+  /// Takes n elements from which an operator computes rows, and runs it on the rows that are
+  /// complete now.
+  void FinishRows(index_t begin, index_t n) const {
+    const index_t length = map_.RowLength(), end = begin + n;
+    for (index_t row = begin / length; row * length < end; ++row) {
+      const auto count =
+          static_cast<uint32_t>(std::min(end, (row + 1) * length) - std::max(begin, row * length));
+      // The last of the threads that have parts of a row sees what the others have written before
+      // they counted: the additions release, and acquire from each other.
+      if (count != length &&
+          num_complete_[row].fetch_add(count, std::memory_order_acq_rel) + count != length) {
+        continue;
+      }
+      map_.row_operator_->RunRow(row, row_in_, req_[At(map_.rows_.output)], row_out_);
+    }
+  }
+
   void RunSegment(index_t begin, index_t end, Range* range) const {
+    if (map_.stages_.empty() && num_complete_ != nullptr) return FinishRows(begin, end - begin);
     range->n = std::min(map_.block_, end - begin);
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!map_.broadcasts_[i]) continue;
@@ -509,6 +592,7 @@ class Call final : public Epilogue {
         VisitComputed(map_.stages_[i].computed_in,
                       [&](auto t) { RunStage<decltype(t)>(i, range); });
       }
+      if (num_complete_ != nullptr) FinishRows(range->first, range->n);
     }
   }
 
@@ -566,10 +650,11 @@ class Call final : public Epilogue {
       in[k] = Read<T>(stage.operands[k], &num_converted, range);
     }
     const index_t n = range->n, size = DTypeSizeBytes(stage.dtype);
-    const OpReqType req = stage.output == kNone ? kNullOp : req_[At(stage.output)];
-    char* const output =
-        req == kNullOp ? nullptr
-                       : static_cast<char*>(outputs_[At(stage.output)].dptr_) + range->first * size;
+    const int target = held_stage_ == static_cast<int>(i) ? map_.rows_.output : stage.output;
+    const OpReqType req = target == kNone ? kNullOp : req_[At(target)];
+    char* const output = req == kNullOp
+                             ? nullptr
+                             : static_cast<char*>(outputs_[At(target)].dptr_) + range->first * size;
     // Later stages read results in the output itself, where they have just been written.
     const bool is_kept_there = output != nullptr && req != kAddTo && stores_[i] == Stores::kCached;
     const int slot = map_.stage_slots_[i];
@@ -594,6 +679,11 @@ class Call final : public Epilogue {
   uint32_t needed_ = 0;  // bit i: whether an output that is wanted needs stage i
   bool streams_ = false;
   std::array<Stores, FusedMap::kMaxStages> stores_{};  // of the stages' outputs
+  // Of the operator on rows, if its results are wanted:
+  std::optional<tensor_internal::Scratch<cpu>> scratch_;
+  std::atomic<uint32_t>* num_complete_ = nullptr;  // for each row, its elements that are there
+  TBlob row_in_, row_out_;
+  int held_stage_ = kNone;
 };
 
 static_assert(FusedMap::kMaxStages <= 32, "Call has a bit for each stage");
@@ -872,6 +962,12 @@ class ProducerWithMapProperty final : public OperatorProperty {
 int NumBlocks(const FusedMap& map) {
   std::vector<int> block_of;
   return AssignBlocks(map.stages, &block_of);
+}
+
+bool RunsRows(const OperatorProperty& property, const TShape& shape, DType dtype) {
+  const std::unique_ptr<Operator> op = MakeRowOperator(property, shape, dtype);
+  const auto* const rows = dynamic_cast<const RowOperator*>(op.get());
+  return rows != nullptr && rows->RunsRows();
 }
 
 int OutputForFirstInput(const FusedMap& map) { return ReadyMap(map).output_for_first_input(); }

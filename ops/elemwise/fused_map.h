@@ -33,11 +33,21 @@ struct FusedMap {
     DType dtype = DType::kFloat32;  ///< of the results, which are rounded to it
     int output = -1;                ///< the position among the outputs; -1 for none
   };
+  /// An operator on the rows of a stage's results, or on those of an input that has the map's
+  /// shape. If the stage has no output, its results lie in the memory of the rows' output, which
+  /// has their type then, and whose request is never kAddTo.
+  struct Rows {
+    std::shared_ptr<const OperatorProperty> property = nullptr;  ///< null for none; see RunsRows
+    Operand operand = {};                                        ///< a stage or an input
+    DType dtype = DType::kFloat32;                               ///< of the results
+    int output = -1;                                             ///< the position among the outputs
+  };
 
   TShape shape;                      ///< of every stage
   std::vector<TShape> input_shapes;  ///< each broadcasts to `shape`, aligned at the last dimension
   std::vector<DType> input_types;    ///< one for each input
   std::vector<Stage> stages;         ///< each after those that it reads; at most kMaxStages
+  Rows rows = {};                    ///< after the stages
 };
 
 /// An operator whose first output is the first input of a map.
@@ -52,18 +62,24 @@ struct MapProducer {
 /// Returns the largest number of stages whose results are kept at a time for later stages.
 int NumBlocks(const FusedMap& map);
 
+/// Returns whether an operator of one input and one output computes rows of that shape and type on
+/// the CPU (RowOperator), so that it can be that of FusedMap::Rows. Throws what CreateOperator
+/// throws.
+bool RunsRows(const OperatorProperty& property, const TShape& shape, DType dtype);
+
 /// Returns an operator on the CPU that runs the stages over blocks of elements which stay in the
 /// first cache, in parallel. Its inputs and outputs are those of the map. Each stage converts its
 /// operands and its results, and adds them to an output, as a MapCall by itself does, so that the
 /// outputs are the same bit for bit; only the sign of a NaN may differ. Stages that no requested
 /// output needs are left out. An output may be written over an input of its shape that no later
-/// stage reads. The property is in no registry and has no gradient.
+/// stage reads. A row of the operator on rows is computed by the thread that completes its input.
+/// The property is in no registry and has no gradient.
 ///
 /// Requires: `map` keeps the limits of FusedMap on inputs and stages.
 std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map);
 
-/// Returns the output in whose memory the first input may lie: no stage reads this input after the
-/// one that computes the output, and both have one type. Returns -1 if there is none.
+/// Returns the output in whose memory the first input may lie: nothing reads this input after the
+/// output's memory is written, and both have one type. Returns -1 if there is none.
 int OutputForFirstInput(const FusedMap& map);
 
 /// Returns an operator on the CPU that runs the map on the results of another operator, as soon as

@@ -275,6 +275,7 @@ class ScoresOperator final : public AttentionOperator {
  public:
   using AttentionOperator::AttentionOperator;
 
+  bool RunsEpilogue() const override { return true; }
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;

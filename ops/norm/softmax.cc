@@ -27,6 +27,7 @@
 #include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
+#include "tessera/ops/row_operator.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/expr/cost.h"
 #include "tessera/tensor/functors.h"
@@ -314,10 +315,28 @@ class Lengths {
   const index_t n_;
 };
 
-class SoftmaxOperator : public Operator {
+class SoftmaxOperator : public Operator, public RowOperator {
  public:
   SoftmaxOperator(const SoftmaxCall& call, std::span<const TShape> in_shape)
-      : call_(call), axis_(AxisPosition(call.axis, in_shape[0].ndim())) {}
+      : call_(call), axis_(AxisPosition(call.axis, in_shape[0].ndim())) {
+    const TShape& shape = in_shape[0];
+    runs_rows_ = !call.use_length && axis_ == shape.ndim() - 1 && shape[axis_] <= kLongestRow &&
+                 !RowCall(RowLayout::Contiguous(1, shape[axis_])).PrefersTiles();
+  }
+
+  bool RunsRows() const override { return runs_rows_; }
+
+  void RunRow(index_t row, const TBlob& in, OpReqType req, const TBlob& out) const override {
+    const index_t n = in.shape_[axis_], first = row * n;
+    VisitComputedIn(ComputedInReal(in.type_flag_, out.type_flag_), [&](auto one) {
+      using T = decltype(one);
+      alignas(64) T buffer[kLongestRow];
+      const RowWriter<T> writer(out, req);
+      T* const y = writer.Out(first, buffer);
+      ForwardRow(call_, RowReader<T>(in).Read(first, n, buffer), y, n);
+      writer.Write(first, n, y);
+    });
+  }
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
@@ -370,8 +389,12 @@ class SoftmaxOperator : public Operator {
   }
 
  private:
+  // RunRow has memory for as many elements on its stack: 32 KiB of float64.
+  static constexpr index_t kLongestRow = 4096;
+
   const SoftmaxCall call_;
   const int axis_;
+  bool runs_rows_ = false;
 };
 
 template <Kind kKind>

@@ -260,6 +260,8 @@ std::vector<Case> Cases() {
   add("dot", {}, {{33, 40}, {40, 300}});
   add("dot", {}, {{40}, {40}});
   add("batch_dot", {{"transpose_b", "True"}}, {{6, 20, 8}, {6, 30, 8}});
+  add("_contrib_interleaved_matmul_selfatt_qk", {{"heads", "2"}}, {{20, 3, 48}});
+  add("_contrib_interleaved_matmul_encdec_qk", {{"heads", "2"}}, {{20, 3, 16}, {70, 3, 32}});
   for (const bool is_train : {true, false}) {
     for (const TShape& shape : {TShape{3, 4, 12, 12}, TShape{1, 3, 200}}) {
       add("BatchNorm", {{"fix_gamma", "False"}}, {shape});
