@@ -149,7 +149,9 @@ class DistributedStore final : public KVStore {
     Engine::Get()->PushAsync(
         [push](RunContext, OnComplete on_complete) { push->Submit(on_complete); }, Device::Cpu(),
         {push->pushed().var()}, {received.var(), OrderOf(entry.index)},
-        {.priority = priority, .name = "KVStore::Push"});
+        // It takes no time, and lets the exchange begin. Behind other work, as `priority` may say,
+        // it would come when there is nothing left to hide the exchange behind.
+        {.property = FnProperty::kCpuPrioritized, .priority = priority, .name = "KVStore::Push"});
     StoredValues::Update(key, entry, InStorage(received, StorageTypeOf(sum)), priority);
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -260,6 +262,51 @@ TEST(DistributedStoreTest, KeysOfManySizesAndTypesShareRounds) {
       }
     }
   });
+}
+
+TEST(DistributedStoreTest, SumsBeginWhileTheEngineHasOtherWork) {
+  // Chains of operations keep every worker, as a backward pass does. The push has a lower priority.
+  constexpr int kLinks = 500;
+  Engine& engine = *Engine::Get();
+  std::atomic<bool> is_pulled_meanwhile = false;
+  RunWell(2, [&](KVStore& store) {
+    store.set_updater([](const KVKey&, const NDArray& received, const NDArray& stored) {
+      NDArray target = stored;
+      target += received;
+    });
+    store.Init("w", Vector({0}));
+    const NDArray gradient = Vector({1}), out({1});
+    gradient.WaitToRead();
+    store.Barrier();
+    const bool has_chains = store.rank() == 0;
+    if (has_chains) engine.Stop();  // waits for pushes that have begun: no rank has one yet
+    store.Barrier();
+    store.Push("w", gradient, -1);
+    store.Pull("w", out, 1);
+    std::vector<Variable*> chains;
+    for (int i = 0; has_chains && i < engine.num_workers(); ++i) {
+      chains.push_back(engine.NewVariable("chain"));
+    }
+    for (int link = 0; link < kLinks; ++link) {
+      for (Variable* const chain : chains) {
+        engine.PushSync(
+            [&, out](RunContext) {
+              if (engine.IsIdle(out.var())) is_pulled_meanwhile = true;
+              if (is_pulled_meanwhile) return;
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            },
+            Device::Cpu(), {}, {chain}, {.name = "link"});
+      }
+    }
+    if (has_chains) engine.Start();
+    store.Barrier();  // unlike a wait for `out`, it makes nothing go first
+    for (Variable* const chain : chains) {
+      engine.WaitForVar(chain);
+      engine.DeleteVariable(chain);
+    }
+    EXPECT_THAT(out.ToVector(), ElementsAre(2));
+  });
+  EXPECT_TRUE(is_pulled_meanwhile);
 }
 
 TEST(DistributedStoreTest, AnUpdaterMayWaitForTheSum) {
