@@ -134,6 +134,10 @@ class MpiCommunicator final : public Communicator, public Polled {
 
   bool IsBusy() const override { return sums_ == nullptr || !begun_.empty() || sums_->IsBusy(); }
 
+  int64_t BytesOnTheirWay() const override {
+    return sums_ == nullptr ? 0 : sums_->bytes_on_their_way();
+  }
+
  private:
   /// A call of MPI that is not complete.
   struct Begun {

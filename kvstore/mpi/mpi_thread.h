@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,8 @@ class Polled {
   virtual bool Advance() = 0;
   /// Returns whether something pends.
   virtual bool IsBusy() const = 0;
+  /// Returns how many bytes MPI moves. Within a machine it moves them while it is called.
+  virtual int64_t BytesOnTheirWay() const = 0;
 
  protected:
   ~Polled() = default;
@@ -40,9 +43,10 @@ struct JobPlace {
 /// has, who must then allow MPI_THREAD_MULTIPLE. What it has initialized it finalizes when the
 /// process exits; it ends before somebody else's MPI_Finalize.
 ///
-/// While something pends the thread polls: without pauses until 100 us after the last progress,
-/// then with pauses of 50 us. Otherwise it sleeps, 10 ms at a time as long as there is something to
-/// poll.
+/// While something pends the thread polls: it yields until 100 us after the last progress, or
+/// longer while MPI moves bytes, then pauses for 50 us. It does not yield beside threads that
+/// compute, but pauses for 20 us. Otherwise it sleeps, 10 ms at a time as long as there is
+/// something to poll.
 class MpiThread {
  public:
   /// Returns the process's thread, which the first call starts. Throws Error(kFailedPrecondition)
@@ -84,6 +88,7 @@ class MpiThread {
   bool RunCalls();
   void LetMessagesGoOn();
   void Pause(bool is_busy, bool is_recent);
+  void PauseBriefly();
 
   const pid_t process_;
   bool has_initialized_ = false;  // MPI, which this thread then finalizes
@@ -101,9 +106,11 @@ class MpiThread {
   uint64_t calls_done_ = 0;
   uint64_t calls_made_ = 0;
 
-  std::vector<Polled*> polled_;  // the thread's own
-  std::thread::id id_;           // of the thread, set before ready_
-  std::thread thread_;           // last: it uses the others
+  // The thread's own.
+  std::vector<Polled*> polled_;
+  std::chrono::steady_clock::time_point crowded_until_;  // other threads need the processors
+  std::thread::id id_;                                   // of the thread, set before ready_
+  std::thread thread_;                                   // last: it uses the others
 };
 
 }  // namespace tessera::kvstore_mpi

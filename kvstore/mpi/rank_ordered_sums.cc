@@ -124,6 +124,7 @@ void RankOrderedSums::Scatter(Piece* piece) {
   Locate(piece);
   Scratch& scratch = *piece->scratch;
   const int64_t element = DTypeSizeBytes(piece->sum->dtype);
+  bytes_on_their_way_ += piece->size * element;
   const auto ranks = static_cast<size_t>(size_);
   for (auto* const list : {&scratch.send_sizes, &scratch.send_offsets, &scratch.row_sizes,
                            &scratch.row_offsets, &scratch.part_sizes}) {
@@ -174,6 +175,7 @@ void RankOrderedSums::Finish(Piece* piece) {
                  });
   }
   free_scratch_.push_back(std::move(piece->scratch));
+  bytes_on_their_way_ -= piece->size * element;
   --pieces_pending_;
   if (--piece->sum->pieces_left == 0) piece->sum->done(nullptr);
 }

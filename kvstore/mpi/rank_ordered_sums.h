@@ -38,6 +38,8 @@ class RankOrderedSums {
   bool Advance();
   /// Returns whether a sum pends.
   bool IsBusy() const { return pieces_pending_ > 0; }
+  /// Returns the size of the pieces that are on their way.
+  int64_t bytes_on_their_way() const { return bytes_on_their_way_; }
 
  private:
   /// A call of Begin.
@@ -81,6 +83,7 @@ class RankOrderedSums {
   int size_ = 1;
   std::deque<Piece> waiting_, scattering_, gathering_;
   int64_t pieces_pending_ = 0;
+  int64_t bytes_on_their_way_ = 0;
   std::vector<std::unique_ptr<Scratch>> free_scratch_;
 };
 
