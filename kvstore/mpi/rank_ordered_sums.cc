@@ -9,9 +9,10 @@
 namespace tessera::kvstore_mpi {
 namespace {
 
-/// A piece's size: large enough that latencies do not count, and small enough that the exchange,
-/// the additions and the gathering of different pieces overlap.
-constexpr int64_t kPieceBytes = int64_t{4} << 20;
+/// The most bytes of a piece, and of a rank's part of it: large enough that latencies do not count,
+/// and small enough that the exchange, the additions and the gathering of different pieces overlap.
+/// A part is added while it is in a core's cache.
+constexpr int64_t kPieceBytes = int64_t{4} << 20, kPartBytes = int64_t{256} << 10;
 
 /// Pieces on their way at a time.
 constexpr size_t kPieces = 4;
@@ -36,7 +37,7 @@ void RankOrderedSums::Begin(std::vector<SumBuffer> buffers, DType dtype, Communi
   for (const SumBuffer& buffer : buffers) size += buffer.size;
   if (size == 0) return done(nullptr);
   const auto sum = std::make_shared<Sum>(Sum{std::move(buffers), dtype, std::move(done)});
-  const int64_t piece_size = kPieceBytes / DTypeSizeBytes(dtype);
+  const int64_t piece_size = std::min(kPieceBytes, kPartBytes * size_) / DTypeSizeBytes(dtype);
   for (int64_t begin = 0; begin < size; begin += piece_size) {
     waiting_.push_back({sum, begin, std::min(piece_size, size - begin)});
     ++sum->pieces_left;
