@@ -20,8 +20,9 @@ namespace tessera::kvstore_mpi {
 /// The elements of a sum are cut into pieces, and a piece into one part for each rank. An
 /// all-to-all exchange gives a rank its part of every rank's piece; it adds these rows in the order
 /// of the ranks, and an all-gather gives the result to all. So each rank sends and receives about
-/// twice its bytes, as in a ring. Some pieces are on their way at a time, and each step of MPI is
-/// begun in the same order on all ranks, on a communicator of its own.
+/// twice its bytes, as in a ring. Small pieces are gathered whole, and every rank adds them: that
+/// is one step less. Some pieces are on their way at a time, and each step of MPI is begun in the
+/// same order on all ranks, on a communicator of its own.
 ///
 /// Threads: MpiThread's thread alone. The memory of pieces is kept for later ones.
 class RankOrderedSums {
@@ -52,7 +53,7 @@ class RankOrderedSums {
   /// Memory for one piece: kept for later ones.
   struct Scratch {
     std::vector<std::byte> packed;  // the piece, if it lies in several buffers
-    std::vector<std::byte> rows;    // this rank's part of every other rank's piece
+    std::vector<std::byte> rows;    // what this rank adds of every rank's piece
     std::vector<int> send_sizes, send_offsets, row_sizes, row_offsets, part_sizes;  // bytes
     std::vector<const void*> summands;
   };
@@ -61,6 +62,7 @@ class RankOrderedSums {
     std::shared_ptr<Sum> sum;
     int64_t begin = 0;
     int64_t size = 0;
+    bool is_whole = false;  // every rank receives and adds all of it
     std::unique_ptr<Scratch> scratch;
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
@@ -71,8 +73,11 @@ class RankOrderedSums {
   void Locate(Piece* piece) const;
   template <typename Visit>
   static void VisitBuffers(const Piece& piece, const Visit& visit);
+  void Begin(Piece* piece);
+  void GatherWhole(Piece* piece);
   void Scatter(Piece* piece);
-  void AddAndGather(Piece* piece);
+  void Add(Piece* piece);
+  void Gather(Piece* piece);
   void Finish(Piece* piece);
   bool IsComplete(MPI_Request* request);
 

@@ -60,8 +60,8 @@ void Sums(KVStore& store) {
   int key = 0;
   for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
                             DType::kInt32, DType::kInt8}) {
-    // Fewer elements than workers, some, and several pieces of 4 MiB.
-    for (const index_t size : {index_t{1}, index_t{1003}, index_t{1100000}}) {
+    // Two that are gathered whole, one whose parts differ by an element, and several pieces.
+    for (const index_t size : {index_t{1}, index_t{1003}, index_t{140003}, index_t{1100000}}) {
       std::vector<NDArray> values;
       for (int rank = 0; rank < workers; ++rank) {
         values.push_back(Random(static_cast<uint32_t>(100 * key + rank), size, dtype));
