@@ -31,8 +31,8 @@ enum class AbortBy {
 /// dist_sync and dist_device_sync stand on this interface; MPI is one implementation.
 ///
 /// Every rank makes the same calls in the same order, with the same sizes, types and roots. A call
-/// returns at once. Memory that it was given belongs to it until `done` is called, once, in a
-/// thread of the communicator: with null when this rank's results are in place, or with the error
+/// returns at once. Memory that it was given belongs to it until `done` is called, once, in the
+/// communicator's thread: with null when this rank's results are in place, or with the error
 /// that has ended the job. After such an error every call fails with it. `done` must neither block
 /// nor throw; it may make further calls.
 ///
@@ -71,6 +71,11 @@ class Communicator {
 
   /// Is complete when every rank has called it.
   virtual void Barrier(Done done) = 0;
+
+  /// Calls `fn` soon and once, in the thread that calls every `done`: an owner whose calls all
+  /// begin there hands nothing over between threads. `fn` must neither block nor throw. Not a
+  /// collective call; it succeeds after an error, and after Shutdown it calls `fn` at once.
+  virtual void Post(std::function<void()> fn) = 0;
 
   /// Blocks until this rank's calls are complete; later calls fail. Every rank calls it after the
   /// same calls. Must not be called by a `done`.

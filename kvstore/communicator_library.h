@@ -14,7 +14,7 @@ using MakeCommunicatorFunction = Communicator* (*)(int interface, char* error, s
 inline constexpr const char* kMakeCommunicatorName = "TesseraMakeCommunicator";
 
 /// Changes with communicator.h: a library for another number is not used.
-inline constexpr int kCommunicatorInterface = 1;
+inline constexpr int kCommunicatorInterface = 2;
 
 /// Returns a new communicator of all processes of the job over MPI. Every process must make its
 /// communicators in the same order. The first call loads libtessera_mpi.so: the file that

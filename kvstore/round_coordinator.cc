@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "tessera/base/error.h"
@@ -55,22 +56,20 @@ uint64_t RoundCoordinator::Announce() {
 }
 
 void RoundCoordinator::Submit(uint64_t meetings, Summand summand) {
-  std::exception_ptr failure;
-  {
-    const std::lock_guard lock(mutex_);
-    failure = failure_;
-    if (failure) {
-      // Answered below, without the lock.
-    } else if (meetings == meetings_) {
-      const int key = summand.key;
-      ready_.emplace(key, std::move(summand));
-    } else {
-      ready_after_.push_back(std::move(summand));
-    }
-    has_news_ = true;
-    changed_.notify_all();
+  Lock lock(mutex_);
+  if (failure_) {
+    const std::exception_ptr failure = failure_;
+    lock.unlock();
+    return summand.done(failure);
   }
-  if (failure) summand.done(failure);
+  if (meetings == meetings_) {
+    const int key = summand.key;
+    ready_.emplace(key, std::move(summand));
+  } else {
+    ready_after_.push_back(std::move(summand));
+  }
+  has_news_ = true;
+  PostRound(lock);
 }
 
 void RoundCoordinator::Withdraw(std::function<void()> rethrow) {
@@ -90,8 +89,8 @@ void RoundCoordinator::Meet(const MeetingPoint& point) {
   if (failure_) std::rethrow_exception(failure_);
   meeting_ = &point;
   has_news_ = true;
-  changed_.notify_all();
   const uint64_t before = meetings_;
+  PostRound(lock);
   changed_.wait(lock, [&] { return meetings_ != before || failure_; });
   if (meetings_ != before) return;
   meeting_ = nullptr;
@@ -110,8 +109,9 @@ void RoundCoordinator::Stop() {
 void RoundCoordinator::Run() {
   Lock lock(mutex_);
   try {
-    Rounds(lock);
+    Serve(lock);
   } catch (const Failure& failure) {
+    failing_ = true;
     lock.unlock();
     communicator_->Abort(failure.cause, failure.by);
     lock.lock();
@@ -119,52 +119,94 @@ void RoundCoordinator::Run() {
     Break(lock, is_own ? "rank " + std::to_string(communicator_->rank()) + ": " + failure.cause
                        : failure.cause);
   } catch (const std::exception& error) {
+    failing_ = true;
     Break(lock, error.what());  // of the communicator
   }
 }
 
-void RoundCoordinator::Rounds(Lock& lock) {
-  while (AwaitSomethingToSay(lock)) Round(lock);
-}
-
-/// Returns whether there is something to say in a round; if not, the coordinator stops.
-bool RoundCoordinator::AwaitSomethingToSay(Lock& lock) {
-  const auto pause_ends = std::chrono::steady_clock::now() + pause_;
+/// Does what must not be done in the communicator's thread. Returns when the coordinator stops.
+void RoundCoordinator::Serve(Lock& lock) {
   for (;;) {
-    Deliver(lock);
-    const bool has_something = !ready_.empty() || IsAtMeetingPoint();
-    if (has_something && (has_news_ || std::chrono::steady_clock::now() >= pause_ends)) return true;
-    if (stopping_ && !has_something) return false;
-    if (has_something) {
-      changed_.wait_until(lock, pause_ends);
-    } else {
+    if (error_) std::rethrow_exception(error_);
+    if (!withdrawn_.empty()) FailForWithdrawn(lock);
+    if (outcome_ == Outcome::kMeeting) PassMeetingPoint(lock);
+    if (outcome_ == Outcome::kDisagreement) Disagree(lock);
+    if (in_round_ || !HasSomethingToSay()) {
+      if (stopping_ && !in_round_) return;
       changed_.wait(lock);
+    } else if (MayBeginRound()) {
+      BeginRound(lock);
+    } else {
+      changed_.wait_until(lock, pause_ends_);
     }
   }
 }
 
-void RoundCoordinator::Round(Lock& lock) {
+bool RoundCoordinator::HasSomethingToSay() const { return !ready_.empty() || IsAtMeetingPoint(); }
+
+bool RoundCoordinator::MayBeginRound() const {
+  return !failing_ && !in_round_ && HasSomethingToSay() &&
+         (has_news_ || std::chrono::steady_clock::now() >= pause_ends_);
+}
+
+/// Has the communicator's thread begin a round, if one may begin. Summands that become ready until
+/// it does so take part.
+void RoundCoordinator::PostRound(Lock& lock) {
+  if (is_posted_ || !MayBeginRound()) return;
+  is_posted_ = true;
+  lock.unlock();
+  communicator_->Post([this] { OnPosted(); });
+  lock.lock();
+}
+
+void RoundCoordinator::OnPosted() {
+  Lock lock(mutex_);
+  is_posted_ = false;
+  if (MayBeginRound()) BeginRound(lock);
+}
+
+void RoundCoordinator::BeginRound(Lock& lock) {
   ComposeWords();
   has_news_ = false;
-  Await(lock,
-        [this](Communicator::Done done) { communicator_->Intersect(words_, std::move(done)); });
+  in_round_ = true;
+  ++calls_;
+  lock.unlock();
+  communicator_->Intersect(words_, [this](const std::exception_ptr& error) { OnAgreed(error); });
+  lock.lock();
+}
+
+void RoundCoordinator::OnAgreed(const std::exception_ptr& error) {
+  Lock lock(mutex_);
+  --calls_;
+  if (error) error_ = error;
+  if (error_ || failing_) return changed_.notify_all();
+  outcome_ = Judge();
+  if (outcome_ != Outcome::kNone) return changed_.notify_all();  // the round goes on in Serve
+  const std::vector<int> keys = CommonKeys();
+  if (keys.empty()) {
+    pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+    pause_ends_ = std::chrono::steady_clock::now() + pause_;
+  } else {
+    pause_ = {};
+    pause_ends_ = {};
+    Launch(lock, keys);
+  }
+  in_round_ = false;
+  if (MayBeginRound()) return BeginRound(lock);
+  if (keys.empty()) changed_.notify_all();  // the coordinator's thread ends the pause
+}
+
+/// Says what follows from a round's words, except the sums of common keys.
+RoundCoordinator::Outcome RoundCoordinator::Judge() const {
   const uint64_t common = words_[kFlags];
   if ((common & kAtMeetingPoint) != 0) {
-    if ((words_[kHash] | words_[kHashComplement]) != ~uint64_t{0}) Disagree(lock);
-    PassMeetingPoint(lock);
-    pause_ = {};
-    return;
+    const bool is_same = (words_[kHash] | words_[kHashComplement]) == ~uint64_t{0};
+    return is_same ? Outcome::kMeeting : Outcome::kDisagreement;
   }
   // A rank at a meeting point pushes nothing before it, and a rank that is not waits for a sum.
-  if ((common & kNotAtMeetingPoint) == 0) Disagree(lock);
-  const std::vector<int> keys = CommonKeys();
-  if (!keys.empty()) {
-    Launch(lock, keys);
-    pause_ = {};
-    return;
-  }
-  if ((common & kClosed) != 0) Disagree(lock);
-  pause_ = std::clamp(2 * pause_, kShortestPause, kLongestPause);
+  if ((common & kNotAtMeetingPoint) == 0) return Outcome::kDisagreement;
+  const bool is_closed = (common & kClosed) != 0;
+  return is_closed && CommonKeys().empty() ? Outcome::kDisagreement : Outcome::kNone;
 }
 
 bool RoundCoordinator::IsAtMeetingPoint() const { return meeting_ != nullptr && announced_ == 0; }
@@ -212,6 +254,10 @@ void RoundCoordinator::PassMeetingPoint(Lock& lock) {
     });
   }
   if (!point.new_key.empty()) keys_.push_back(point.new_key);
+  outcome_ = Outcome::kNone;
+  in_round_ = false;
+  pause_ = {};
+  pause_ends_ = {};
   meeting_ = nullptr;
   ++meetings_;
   announced_ = std::exchange(announced_after_, 0);
@@ -230,13 +276,11 @@ void RoundCoordinator::Launch(Lock& lock, const std::vector<int>& keys) {
     DType dtype = DType::kUnknown;
     int64_t size_bytes = 0;
     std::vector<SumBuffer> buffers;
-    std::vector<std::shared_ptr<Flight>> flights;
+    std::shared_ptr<std::vector<Summand>> summands = std::make_shared<std::vector<Summand>>();
   };
   std::vector<Bucket> buckets;
   for (const int key : keys) {
-    auto flight =
-        std::make_shared<Flight>(Flight{std::move(ready_.extract(key).mapped()), nullptr});
-    const Summand& summand = flight->summand;
+    Summand summand = std::move(ready_.extract(key).mapped());
     const int64_t size_bytes = summand.buffer.size * DTypeSizeBytes(summand.dtype);
     if (buckets.empty() || buckets.back().dtype != summand.dtype ||
         buckets.back().size_bytes + size_bytes > kBucketBytes) {
@@ -245,25 +289,36 @@ void RoundCoordinator::Launch(Lock& lock, const std::vector<int>& keys) {
     Bucket& bucket = buckets.back();
     bucket.size_bytes += size_bytes;
     bucket.buffers.push_back(summand.buffer);
-    bucket.flights.push_back(std::move(flight));
+    bucket.summands->push_back(std::move(summand));
   }
   flying_ += static_cast<int64_t>(keys.size());
   calls_ += static_cast<int64_t>(buckets.size());
   lock.unlock();
-  for (Bucket& bucket : buckets) {
-    communicator_->SumInto(
-        bucket.buffers, bucket.dtype,
-        [this, flights = std::move(bucket.flights)](const std::exception_ptr& error) {
-          const std::lock_guard hold(mutex_);
-          for (const std::shared_ptr<Flight>& flight : flights) {
-            flight->error = error;
-            landed_.push_back(flight);
-          }
-          --calls_;
-          changed_.notify_all();
-        });
+  for (const Bucket& bucket : buckets) {
+    communicator_->SumInto(bucket.buffers, bucket.dtype,
+                           [this, summands = bucket.summands](const std::exception_ptr& error) {
+                             OnSummed(*summands, error);
+                           });
   }
   lock.lock();
+}
+
+void RoundCoordinator::OnSummed(std::vector<Summand>& summands, const std::exception_ptr& error) {
+  if (!error) {
+    // A meeting point is passed only after these calls, as the pushes still count.
+    for (const Summand& summand : summands) summand.done(nullptr);
+  }
+  Lock lock(mutex_);
+  --calls_;
+  if (error) {
+    error_ = error;
+    std::move(summands.begin(), summands.end(), std::back_inserter(lost_));
+  } else {
+    flying_ -= static_cast<int64_t>(summands.size());
+    announced_ -= static_cast<int64_t>(summands.size());
+  }
+  if (error_ || failing_) return changed_.notify_all();
+  if (MayBeginRound()) BeginRound(lock);
 }
 
 /// Says what this rank waits for, as its words of the last round did.
@@ -311,27 +366,11 @@ void RoundCoordinator::Await(Lock& lock, const std::function<void(Communicator::
     changed_.notify_all();
   });
   lock.lock();
-  for (;;) {
-    Deliver(lock);
-    if (has_reply_) break;
-    changed_.wait(lock);
-  }
+  changed_.wait(lock, [this] { return has_reply_; });
   if (reply_error_) std::rethrow_exception(reply_error_);
 }
 
-/// Hands out the sums that are complete. Throws if one has failed or a push was withdrawn.
-void RoundCoordinator::Deliver(Lock& lock) {
-  while (!landed_.empty()) {
-    const std::shared_ptr<Flight> flight = landed_.front();
-    if (flight->error) std::rethrow_exception(flight->error);
-    landed_.erase(landed_.begin());
-    --flying_;
-    --announced_;
-    lock.unlock();
-    flight->summand.done(nullptr);
-    lock.lock();
-  }
-  if (withdrawn_.empty()) return;
+void RoundCoordinator::FailForWithdrawn(Lock& lock) {
   const std::function<void()> rethrow = withdrawn_.front();
   lock.unlock();
   std::string cause = "a value was pushed that could not be computed";
@@ -353,10 +392,10 @@ void RoundCoordinator::Break(Lock& lock, const std::string& cause) {
   std::vector<Communicator::Done> waiting;
   for (auto& [key, summand] : ready_) waiting.push_back(std::move(summand.done));
   for (Summand& summand : ready_after_) waiting.push_back(std::move(summand.done));
-  for (const auto& flight : landed_) waiting.push_back(std::move(flight->summand.done));
+  for (Summand& summand : lost_) waiting.push_back(std::move(summand.done));
   ready_.clear();
   ready_after_.clear();
-  landed_.clear();
+  lost_.clear();
   withdrawn_.clear();
   lock.unlock();
   for (const Communicator::Done& done : waiting) done(failure_);

@@ -25,7 +25,7 @@ struct Summand {
   int key = 0;       ///< the key's number
   SumBuffer buffer;  ///< borrowed until `done` is called
   DType dtype = DType::kUnknown;
-  Communicator::Done done;  ///< called by the coordinator's thread; may push engine operations
+  Communicator::Done done;  ///< called by the communicator's thread; may push engine operations
 };
 
 /// A point that all ranks pass together.
@@ -42,6 +42,10 @@ struct MeetingPoint {
 /// gives one bit for each key, which says whether the rank's summand is ready. The keys that are
 /// ready on all ranks are summed, in the order of their numbers, in buckets. A rank takes part in a
 /// round once it has a ready key or has reached a meeting point. Sums overlap with later rounds.
+///
+/// Rounds and sums begin and end in the communicator's thread, so that nothing waits for another
+/// thread to wake. The coordinator's own thread does what blocks: meeting points, pauses between
+/// rounds and failures.
 ///
 /// Meeting points order pushes: between two of them every rank must push each key equally often.
 /// Ranks that do not are found in a round in which no key can become ready any more, or in which
@@ -66,7 +70,7 @@ class RoundCoordinator {
   /// Gives the summand of an announced push.
   void Submit(uint64_t meetings, Summand summand);
   /// Says that an announced push has no summand, which makes the job fail. `rethrow` throws the
-  /// reason; it is called in the coordinator's thread.
+  /// reason; it is called in the coordinator's own thread.
   void Withdraw(std::function<void()> rethrow);
 
   /// Blocks until the sums of all earlier pushes are complete and every rank has called Meet with
@@ -81,11 +85,8 @@ class RoundCoordinator {
   void Stop();
 
  private:
-  /// A summand that the communicator has.
-  struct Flight {
-    Summand summand;
-    std::exception_ptr error;
-  };
+  /// What a round leaves to the coordinator's thread.
+  enum class Outcome { kNone, kMeeting, kDisagreement };
   /// A failure that this rank has found, alone or with all others in the same round.
   struct Failure {
     std::string cause;
@@ -93,22 +94,32 @@ class RoundCoordinator {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  void Run();
-  void Rounds(Lock& lock);
-  bool AwaitSomethingToSay(Lock& lock);
-  void Round(Lock& lock);
-  void ComposeWords();
-  bool IsClosed() const;
-  bool IsAtMeetingPoint() const;
-  void PassMeetingPoint(Lock& lock);
-  std::vector<int> CommonKeys() const;
+  // In the communicator's thread.
+  void OnPosted();
+  void OnAgreed(const std::exception_ptr& error);
+  void OnSummed(std::vector<Summand>& summands, const std::exception_ptr& error);
   void Launch(Lock& lock, const std::vector<int>& keys);
+  Outcome Judge() const;
+  std::vector<int> CommonKeys() const;
+
+  // In the coordinator's thread.
+  void Run();
+  void Serve(Lock& lock);
+  void PassMeetingPoint(Lock& lock);
   [[noreturn]] void Disagree(Lock& lock);
+  [[noreturn]] void FailForWithdrawn(Lock& lock);
   std::string DescribeState() const;
   void Await(Lock& lock, const std::function<void(Communicator::Done)>& call);
-  void WaitForNews(Lock& lock);
-  void Deliver(Lock& lock);
   void Break(Lock& lock, const std::string& cause);
+
+  // In any thread.
+  bool IsAtMeetingPoint() const;
+  bool IsClosed() const;
+  bool HasSomethingToSay() const;
+  bool MayBeginRound() const;
+  void BeginRound(Lock& lock);
+  void PostRound(Lock& lock);
+  void ComposeWords();
 
   const std::shared_ptr<Communicator> communicator_;
 
@@ -125,18 +136,25 @@ class RoundCoordinator {
   std::map<int, Summand> ready_;
   std::vector<Summand> ready_after_;  // those of pushes after the next meeting point
   int64_t flying_ = 0;                // summands that the communicator has, or had
-  std::vector<std::shared_ptr<Flight>> landed_;
+  std::vector<Summand> lost_;         // those whose sums have failed
   std::vector<std::function<void()>> withdrawn_;
   int64_t calls_ = 0;  // of the communicator, not complete
   bool has_news_ = false;
-  bool has_reply_ = false;
+  bool is_posted_ = false;    // OnPosted will be called
+  bool failing_ = false;      // no round begins any more
+  std::exception_ptr error_;  // of the communicator
+  bool has_reply_ = false;    // to Await
   std::exception_ptr reply_error_;
 
-  // Used by the coordinator's thread alone.
+  // A round, from its words to the last call that follows from it.
+  bool in_round_ = false;
+  Outcome outcome_ = Outcome::kNone;
   std::vector<uint64_t> words_;
-  std::vector<char> state_, states_;  // texts for an error: this rank's and all ranks'
-  bool said_meeting_ = false;  // whether this round's words say that the rank is at a meeting point
+  bool said_meeting_ = false;           // whether its words say that the rank is at a meeting point
   std::chrono::microseconds pause_{0};  // before the next round, without news
+  std::chrono::steady_clock::time_point pause_ends_;
+
+  std::vector<char> state_, states_;  // texts for an error: this rank's and all ranks'
 
   std::thread thread_;  // last: it uses the others
 };

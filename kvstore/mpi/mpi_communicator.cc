@@ -89,6 +89,11 @@ class MpiCommunicator final : public Communicator, public Polled {
     });
   }
 
+  void Post(std::function<void()> fn) override {
+    Give([fn = std::move(fn)](const std::exception_ptr&) { fn(); },
+         [](const Done& counted) { counted(nullptr); });
+  }
+
   void Shutdown() override {
     if (!thread_.IsOwnProcess()) return;
     {

@@ -120,6 +120,18 @@ class SimulatedGroup::Network {
     changed_.notify_all();
   }
 
+  void Post(int rank, const std::function<void()>& fn) {
+    const auto r = static_cast<size_t>(rank);
+    std::unique_lock lock(mutex_);
+    if (ended_[r]) {
+      lock.unlock();
+      return fn();
+    }
+    ++pending_[r];
+    posted_.emplace_back(r, fn);
+    changed_.notify_all();
+  }
+
   void Shutdown(int rank) {
     const auto r = static_cast<size_t>(rank);
     std::unique_lock lock(mutex_);
@@ -164,10 +176,13 @@ class SimulatedGroup::Network {
   void Run() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      if (failure_) {
+      if (!posted_.empty()) {
+        CallFirstPosted(lock);
+      } else if (failure_) {
         FailCalls(lock);
-        if (stopping_ && collectives_.empty()) return;
-        changed_.wait(lock, [this] { return stopping_ || !collectives_.empty(); });
+        if (stopping_ && collectives_.empty() && posted_.empty()) return;
+        changed_.wait(lock,
+                      [this] { return stopping_ || !collectives_.empty() || !posted_.empty(); });
       } else if (!collectives_.empty() && collectives_.front().arrived == size_) {
         const Clock::time_point due = collectives_.front().due;
         if (Clock::now() < due) {
@@ -179,6 +194,16 @@ class SimulatedGroup::Network {
         changed_.wait(lock);
       }
     }
+  }
+
+  void CallFirstPosted(std::unique_lock<std::mutex>& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto [rank, fn] = std::move(posted_.front());
+    posted_.pop_front();
+    lock.unlock();
+    fn();
+    lock.lock();
+    --pending_[rank];
+    changed_.notify_all();
   }
 
   void CompleteFirst(std::unique_lock<std::mutex>& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -231,6 +256,7 @@ class SimulatedGroup::Network {
   std::vector<int> pending_ ABSL_GUARDED_BY(mutex_);    // of each rank: calls that are not complete
   std::vector<bool> ended_ ABSL_GUARDED_BY(mutex_);
   std::deque<Collective> collectives_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::pair<size_t, std::function<void()>>> posted_ ABSL_GUARDED_BY(mutex_);
   uint64_t first_ ABSL_GUARDED_BY(mutex_) = 0;  // the number of collectives_[0]
   Clock::time_point free_at_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::string> failure_ ABSL_GUARDED_BY(mutex_);
@@ -286,6 +312,8 @@ class SimulatedGroup::Rank final : public Communicator {
   }
 
   void Barrier(Done done) override { Enter({.name = "Barrier"}, std::move(done)); }
+
+  void Post(std::function<void()> fn) override { network_->Post(rank_, fn); }
 
   void Shutdown() override { network_->Shutdown(rank_); }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -102,6 +103,27 @@ TEST(SimulatedCommunicatorTest, ManyCallsMayBePending) {
     rank->Shutdown();
     EXPECT_EQ(completed, kCalls);
     EXPECT_THAT(values, Each(2.0f));
+  });
+}
+
+TEST(SimulatedCommunicatorTest, WhatIsPostedRunsWhereCallsEnd) {
+  const SimulatedGroup group(2);
+  group.RunRanks([](const auto& rank) {
+    std::thread::id of_posted, of_done;
+    EXPECT_EQ(Await([&](const Communicator::Done& done) {
+                rank->Post([&, done] {
+                  of_posted = std::this_thread::get_id();
+                  rank->Barrier([&, done](const std::exception_ptr& error) {
+                    of_done = std::this_thread::get_id();
+                    done(error);
+                  });
+                });
+              }),
+              "");
+    EXPECT_EQ(of_posted, of_done);
+    rank->Shutdown();
+    rank->Post([&] { of_posted = std::this_thread::get_id(); });
+    EXPECT_EQ(of_posted, std::this_thread::get_id());
   });
 }
 
