@@ -98,19 +98,25 @@ class Worker {
     theirs_.assign(size, 0);
   }
 
+  /// The end of each sum begins the next one, as in a store.
   double SumOurs(int64_t count) {
     Await([&](Communicator::Done done) { communicator_->Barrier(std::move(done)); });
     const SumBuffer buffer{in_.data(), ours_.data(), static_cast<int64_t>(in_.size())};
     const Clock::time_point start = Clock::now();
-    for (int64_t i = 0; i < count; ++i) {
-      Await([&](Communicator::Done done) {
-        communicator_->SumInto(std::span(&buffer, 1), DType::kFloat32, std::move(done));
-      });
-    }
+    Await([&](const Communicator::Done& done) { SumInTurn(buffer, count, done); });
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  /// In the thread that makes every call of MPI.
+  void SumInTurn(const SumBuffer& buffer, int64_t count, const Communicator::Done& done) {
+    if (count == 0) return done(nullptr);
+    communicator_->SumInto(std::span(&buffer, 1), DType::kFloat32,
+                           [this, buffer, count, done](const std::exception_ptr& error) {
+                             if (error) return done(error);
+                             SumInTurn(buffer, count - 1, done);
+                           });
+  }
+
+  /// In the thread that makes every call of MPI, like our sums after the first.
   double SumByMpi(int64_t count) {
     MpiThread& thread = MpiThread::Get();
     double seconds = 0;
