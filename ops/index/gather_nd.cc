@@ -15,7 +15,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/index/indexed_property.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/typed_operator.h"
@@ -94,27 +94,13 @@ struct IndexedArray {
 
 // gather_nd.
 
-class GatherNdProperty final : public ParameterizedProperty<NoParameters> {
+class GatherNdProperty final : public IndexedProperty<NoParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"data", "indices"}; }
-  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     return InferSlices(*this, {"data", &(*in_shape)[0]}, &(*in_shape)[1],
                        {"output", &(*out_shape)[0]});
-  }
-  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
-    MergeType(*this, "output", &(*out_type)[0], (*in_type)[0]);
-    MergeType(*this, "data", &(*in_type)[0], (*out_type)[0]);
-    return (*in_type)[0] != DType::kUnknown && (*in_type)[1] != DType::kUnknown;
-  }
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[1]};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    return BuildLinearGradient(*this, builder);
   }
 };
 

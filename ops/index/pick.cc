@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/index/indexed_property.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
@@ -40,10 +40,9 @@ struct PickParameters {
   }
 };
 
-class PickProperty final : public ParameterizedProperty<PickParameters> {
+class PickProperty final : public IndexedProperty<PickParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"data", "index"}; }
-  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
@@ -65,21 +64,6 @@ class PickProperty final : public ParameterizedProperty<PickParameters> {
     MergeReduced("index", axis, index.ndim() == data.ndim() || data.ndim() == 1, &data, &index);
     MergeReduced("output", axis, param_.keepdims || data.ndim() == 1, &data, &out);
     return data.known() && index.known();
-  }
-
-  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
-    MergeType(*this, "output", &(*out_type)[0], (*in_type)[0]);
-    MergeType(*this, "data", &(*in_type)[0], (*out_type)[0]);
-    return (*in_type)[0] != DType::kUnknown && (*in_type)[1] != DType::kUnknown;
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[1]};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    return BuildLinearGradient(*this, builder);
   }
 
  protected:

@@ -13,6 +13,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/index/indexed_property.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
 #include "tessera/ops/loops/sparse_parts.h"
@@ -24,10 +25,9 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: rows and registration
 
-class SparseRetainProperty final : public ParameterizedProperty<NoParameters> {
+class SparseRetainProperty final : public IndexedProperty<NoParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"data", "indices"}; }
-  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
@@ -37,18 +37,6 @@ class SparseRetainProperty final : public ParameterizedProperty<NoParameters> {
       throw InvalidArgument(TypeString(), ": data is a scalar, expected rows");
     }
     return data.known() && (*in_shape)[1].known();
-  }
-
-  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
-    MergeType(*this, "output", &(*out_type)[0], (*in_type)[0]);
-    MergeType(*this, "data", &(*in_type)[0], (*out_type)[0]);
-    return (*in_type)[0] != DType::kUnknown && (*in_type)[1] != DType::kUnknown;
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[1]};
   }
   bool BuildGradient(GradientBuilder* builder) const override {
     const Term g(builder, builder->OutGrad(0)), indices(builder, builder->Input(1));

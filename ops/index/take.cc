@@ -9,7 +9,7 @@
 // (i…, k…, j…). Types: a and out of any one type, indices of any type; sums of 16-bit types in
 // float32. Runs on the CPU.
 #include "tessera/base/error.h"
-#include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/index/indexed_property.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
@@ -34,10 +34,9 @@ struct TakeParameters {
   }
 };
 
-class TakeProperty final : public ParameterizedProperty<TakeParameters> {
+class TakeProperty final : public IndexedProperty<TakeParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"a", "indices"}; }
-  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& a = (*in_shape)[0];
@@ -71,21 +70,6 @@ class TakeProperty final : public ParameterizedProperty<TakeParameters> {
       source = out[i];
     }
     return a.known() && indices.known();
-  }
-
-  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
-    MergeType(*this, "output", &(*out_type)[0], (*in_type)[0]);
-    MergeType(*this, "a", &(*in_type)[0], (*out_type)[0]);
-    return (*in_type)[0] != DType::kUnknown && (*in_type)[1] != DType::kUnknown;
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    return {out_grad[0], in_data[1]};
-  }
-  bool BuildGradient(GradientBuilder* builder) const override {
-    return BuildLinearGradient(*this, builder);
   }
 
  private:
