@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
@@ -195,22 +196,16 @@ class BilinearResizeOperator final : public Operator {
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
-    if (out_data[0].type_flag_ == DType::kFloat64) {
-      Interpolate<double>(in_data[0], req[0], out_data[0]);
-    } else {
-      Interpolate<float>(in_data[0], req[0], out_data[0]);
-    }
+    VisitComputedIn(ComputedInReal(out_data[0].type_flag_),
+                    [&](auto one) { Interpolate<decltype(one)>(in_data[0], req[0], out_data[0]); });
   }
 
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob>, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
     if (req[0] == kNullOp) return;
-    if (out_grad[0].type_flag_ == DType::kFloat64) {
-      Spread<double>(out_grad[0], req[0], in_grad[0]);
-    } else {
-      Spread<float>(out_grad[0], req[0], in_grad[0]);
-    }
+    VisitComputedIn(ComputedInReal(out_grad[0].type_flag_),
+                    [&](auto one) { Spread<decltype(one)>(out_grad[0], req[0], in_grad[0]); });
   }
 
  private:

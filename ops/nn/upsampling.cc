@@ -17,6 +17,7 @@
 #include <string>
 
 #include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/ops/windows/convolution_loops.h"
@@ -231,11 +232,9 @@ class UpSamplingOperator final : public Operator {
     for (size_t i = 0; i < in_data.size(); ++i) {
       const Placement placement = Place(in_data[i].shape_, out_data[0].shape_, channel);
       const OpReqType each = param_.sum && i > 0 ? kAddTo : req[0];
-      if (in_data[i].type_flag_ == DType::kFloat64) {
-        Enlarge<double>(placement, in_data[i], each, out_data[0]);
-      } else {
-        Enlarge<float>(placement, in_data[i], each, out_data[0]);
-      }
+      VisitComputedIn(ComputedInReal(in_data[i].type_flag_), [&](auto one) {
+        Enlarge<decltype(one)>(placement, in_data[i], each, out_data[0]);
+      });
       if (!param_.sum) channel += channels_[i];
     }
   }
@@ -255,11 +254,8 @@ class UpSamplingOperator final : public Operator {
       if (!param_.sum) channel += channels_[i];
       if (req[i] == kNullOp) continue;
       const Placement placement = Place(in_grad[i].shape_, g.shape_, first_channel);
-      if (g.type_flag_ == DType::kFloat64) {
-        Shrink<double>(placement, g, req[i], in_grad[i]);
-      } else {
-        Shrink<float>(placement, g, req[i], in_grad[i]);
-      }
+      VisitComputedIn(ComputedInReal(g.type_flag_),
+                      [&](auto one) { Shrink<decltype(one)>(placement, g, req[i], in_grad[i]); });
     }
   }
 

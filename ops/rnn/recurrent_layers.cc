@@ -41,6 +41,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/loops/row_call.h"
 #include "tessera/ops/loops/row_loop.h"
 #include "tessera/ops/loops/typed_row.h"
 #include "tessera/ops/rnn/recurrent_extents.h"
@@ -261,20 +262,15 @@ class RnnOperator final : public Operator {
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    if (in_data[0].type_flag_ == DType::kFloat64) {
-      Run<double>(context, in_data, req, out_data);
-    } else {
-      Run<float>(context, in_data, req, out_data);
-    }
+    VisitComputedIn(ComputedInReal(in_data[0].type_flag_),
+                    [&](auto one) { Run<decltype(one)>(context, in_data, req, out_data); });
   }
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    if (in_data[0].type_flag_ == DType::kFloat64) {
-      RunBackward<double>(out_grad, in_data, out_data, req, in_grad);
-    } else {
-      RunBackward<float>(out_grad, in_data, out_data, req, in_grad);
-    }
+    VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
+      RunBackward<decltype(one)>(out_grad, in_data, out_data, req, in_grad);
+    });
   }
 
  private:
