@@ -10,6 +10,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
 #include "tessera/io/row_iter.h"
+#include "tessera/ndarray/ndarray.h"
 
 namespace tessera {
 

@@ -555,5 +555,45 @@ TEST(ModuleTest, RowsOfAWeightAreTrained) {
   }
 }
 
+/// Trains a linear model on examples that are stored as `storage`; returns the weight.
+NDArray TrainedOnExamples(StorageType storage) {
+  constexpr index_t kExamples = 8, kColumns = 5;
+  std::vector<float> elements(static_cast<size_t>(kExamples * kColumns), 0.0f), labels;
+  for (index_t i = 0; i < kExamples; ++i) {
+    elements[static_cast<size_t>(i * kColumns + i % 3)] = 1;
+    elements[static_cast<size_t>(i * kColumns + 3)] = 2;
+    labels.push_back(i % 3 == 1 ? 1.0f : 0.0f);
+  }
+  const NDArray dense = NDArray::FromVector(elements, {kExamples, kColumns});
+  NDArrayIter data(
+      {{"data", storage == StorageType::kDefault ? dense : sparse::Cast(dense, storage)}},
+      {{"softmax_label", NDArray::FromVector(labels, {kExamples, 1})}}, {.batch_size = 4});
+  const Symbol score = Symbol::Apply(
+      "dot",
+      {Symbol::Variable("data"), Symbol::Variable("linear_weight", {{"__shape__", "(5, 1)"}})}, {},
+      "score");
+  Module module(Symbol::Apply("LogisticRegressionOutput", {score}, {}, "softmax"));
+  module.Bind(data.ProvideData(), data.ProvideLabel());
+  module.InitParams(Zero());
+  module.InitOptimizer(std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.5}}));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (data.BeforeFirst(); data.Next(); module.Update()) {
+      module.Forward(data.GetBatch(), /*is_train=*/true);
+      module.Backward();
+    }
+  }
+  EXPECT_EQ(StorageTypeOf(module.executor().arg_dict().at("data")), storage);
+  return module.GetParams().arg.at("linear_weight");
+}
+
+TEST(ModuleTest, CsrExamplesTrainAsDenseOnesDo) {
+  const std::vector<float> expected = TrainedOnExamples(StorageType::kDefault).ToVector();
+  EXPECT_GT(expected[1], 0);
+  EXPECT_LT(expected[0], 0);
+  EXPECT_EQ(expected[4], 0);
+  EXPECT_THAT(TrainedOnExamples(StorageType::kCsr).ToVector(),
+              testing::Pointwise(testing::FloatNear(1e-6f), expected));
+}
+
 }  // namespace
 }  // namespace tessera
