@@ -42,6 +42,7 @@ int MXNDArraySyncCopyToCPU(NDArrayHandle handle, void* data, size_t size);
 int MXNDArrayGetShapeEx(NDArrayHandle handle, int* out_dim, const int** out_pdata);
 int MXNDArrayGetDType(NDArrayHandle handle, int* out_dtype);
 int MXNDArrayFree(NDArrayHandle handle);
+int MXNDArrayGetStorageType(NDArrayHandle handle, int* out_storage_type);
 int MXSetProfilerConfig(int num_params, const char* const* keys, const char* const* vals);
 int MXSetProfilerState(int state);
 int MXDumpProfile(int finished);
