@@ -291,15 +291,17 @@ def test_rows_of_libsvm_files_are_csr(tmp_path):
     labels = write(tmp_path / "label.t", "1.0\n-2.0 0:0.125\n-3.0 2:1.2\n4 1:1.0 2:-1.2\n")
     iterator = mx.io.LibSVMIter(data_libsvm=data, label_libsvm=labels, data_shape=(3,), label_shape=(3,),
                                 batch_size=3)
-    batches = [(batch.data[0], batch.label[0], batch.pad) for batch in iterator]
-    assert [pad for _, _, pad in batches] == [0, 2]
-    for data, label, _ in batches:
+    batches = []
+    for batch in iterator:
+        data, label = batch.data[0], batch.label[0]
         assert data.stype == label.stype == "csr"
         label.check_format(True)
-    assert np.allclose(batches[0][1].asnumpy(), [[0, 0, 0], [.125, 0, 0], [0, 0, 1.2]])
-    assert np.allclose(batches[1][0].asnumpy(), [[0, 0, -1.2], [.5, 0, 1.2], [0, 0, 0]])
-    # A linear model of them.
-    assert (nd.dot(batches[0][0], nd.ones((3, 1))).asnumpy() > 0).ravel().tolist() == [True, False, True]
+        scores = nd.dot(data, nd.ones((3, 1)))
+        batches.append((data.asnumpy(), label.asnumpy(), scores.asnumpy().ravel(), batch.pad))
+    assert [pad for _, _, _, pad in batches] == [0, 2]
+    assert np.allclose(batches[0][1], [[0, 0, 0], [.125, 0, 0], [0, 0, 1.2]])
+    assert np.allclose(batches[1][0], [[0, 0, -1.2], [.5, 0, 1.2], [0, 0, 0]])
+    assert np.allclose(batches[0][2], [1.7, 0, 4.2])
 
 
 @pytest.mark.ours
