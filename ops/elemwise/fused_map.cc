@@ -261,7 +261,7 @@ class ReadyMap {
       types[At(output)] = dtype;
     };
     for (const Stage& stage : stages_) add(stage.output, stage.dtype);
-    add(rows_.output, rows_.dtype);
+    if (rows_.property != nullptr) add(rows_.output, TypeOf(rows_.operand));
     return types;
   }
 
@@ -419,19 +419,14 @@ class ReadyMap {
       }
     };
     for (int i = 0; i < end; ++i) add(i, stages_[At(i)].dtype, stages_[At(i)].output);
-    // Before a row is written, all stages have read the inputs there.
-    add(HeldStage() == kNone ? end : HeldStage(), rows_.dtype, rows_.output);
+    if (rows_.property == nullptr) return;
+    add(RowStage() == kNone ? end : RowStage(), TypeOf(rows_.operand), rows_.output);
   }
 
   /// Returns the stage whose results an operator takes by rows, or kNone.
   int RowStage() const {
     return rows_.property != nullptr && rows_.operand.kind == Kind::kStage ? rows_.operand.index
                                                                            : kNone;
-  }
-  /// Returns that stage if its results lie in the memory of the rows' output, else kNone.
-  int HeldStage() const {
-    const int stage = RowStage();
-    return stage != kNone && stages_[At(stage)].output == kNone ? stage : kNone;
   }
   index_t RowLength() const { return shape_[shape_.ndim() - 1]; }
 
@@ -485,7 +480,9 @@ class Call final : public Epilogue {
         read_bytes += map.size_ * DTypeSizeBytes(inputs[i].type_flag_);
       }
     }
-    if (map.row_operator_ != nullptr && req[At(map.rows_.output)] != kNullOp) PrepareRows();
+    if (map.row_operator_ != nullptr && map.size_ > 0 && req[At(map.rows_.output)] != kNullOp) {
+      PrepareRows();
+    }
     const int row_stage = map.RowStage();
     for (size_t i = map.stages_.size(); i-- > 0;) {
       const Stage& stage = map.stages_[i];
@@ -539,14 +536,15 @@ class Call final : public Epilogue {
     num_complete_ = static_cast<std::atomic<uint32_t>*>(memory);
     std::uninitialized_value_construct_n(num_complete_, num_rows);
     row_out_ = outputs_[At(rows.output)];
-    held_stage_ = map_.HeldStage();
     if (rows.operand.kind == Kind::kInput) {
       row_in_ = inputs_[At(rows.operand.index)];
       return;
     }
     needed_ |= uint32_t{1} << rows.operand.index;
     const int output = map_.stages_[At(rows.operand.index)].output;
-    row_in_ = output == kNone ? row_out_ : outputs_[At(output)];
+    const bool is_stored = output != kNone && req_[At(output)] != kNullOp;
+    row_in_ = is_stored ? outputs_[At(output)] : row_out_;
+    if (!is_stored) held_stage_ = rows.operand.index;
   }
 
   /// Takes n elements from which an operator computes rows, and runs it on the rows that are
@@ -683,7 +681,7 @@ class Call final : public Epilogue {
   std::optional<tensor_internal::Scratch<cpu>> scratch_;
   std::atomic<uint32_t>* num_complete_ = nullptr;  // for each row, its elements that are there
   TBlob row_in_, row_out_;
-  int held_stage_ = kNone;
+  int held_stage_ = kNone;  // the stage that writes its results there
 };
 
 static_assert(FusedMap::kMaxStages <= 32, "Call has a bit for each stage");

@@ -33,13 +33,12 @@ struct FusedMap {
     DType dtype = DType::kFloat32;  ///< of the results, which are rounded to it
     int output = -1;                ///< the position among the outputs; -1 for none
   };
-  /// An operator on the rows of a stage's results, or on those of an input that has the map's
-  /// shape. If the stage has no output, its results lie in the memory of the rows' output, which
-  /// has their type then, and whose request is never kAddTo.
+  /// An operator on the rows of a stage's results, or of an input of the map's shape. Its results
+  /// have their type. Results of the stage that no output takes lie in the memory of the rows'
+  /// output. That output must not be added to then, nor ever the stage's.
   struct Rows {
     std::shared_ptr<const OperatorProperty> property = nullptr;  ///< null for none; see RunsRows
     Operand operand = {};                                        ///< a stage or an input
-    DType dtype = DType::kFloat32;                               ///< of the results
     int output = -1;                                             ///< the position among the outputs
   };
 

@@ -26,6 +26,7 @@
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"
 #include "tessera/ops/property.h"
+#include "tessera/ops/row_operator.h"
 #include "tessera/tensor/device/copy_bytes.h"
 #include "tessera/tensor/functors.h"
 #include "tessera/tensor/tblob.h"
@@ -166,6 +167,53 @@ class CopyProperty final : public OperatorProperty {
   const bool runs_epilogue_;
 };
 
+/// Rotates each row by one element, so that an element needs the whole row, and a row that is
+/// computed twice is another one.
+class RotateOperator final : public Operator, public RowOperator {
+ public:
+  bool RunsRows() const override { return true; }
+  void RunRow(index_t row, const TBlob& in, OpReqType req, const TBlob& out) const override {
+    const index_t n = in.shape_[in.ndim() - 1], size = DTypeSizeBytes(in.type_flag_);
+    std::vector<double> values(static_cast<size_t>(n));
+    LoadRow(static_cast<const char*>(in.dptr_) + row * n * size, in.type_flag_, 1, n,
+            values.data());
+    std::rotate(values.begin(), values.begin() + 1, values.end());
+    StoreRow(values.data(), n, req == kAddTo, out.type_flag_,
+             static_cast<char*>(out.dptr_) + row * n * size);
+  }
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp || in_data[0].Size() == 0) return;
+    const index_t rows = in_data[0].Size() / in_data[0].shape_[in_data[0].ndim() - 1];
+    for (index_t row = 0; row < rows; ++row) RunRow(row, in_data[0], req[0], out_data[0]);
+  }
+};
+
+class RotateProperty final : public OperatorProperty {
+ public:
+  void Init(const ParameterMap&) override {}
+  ParameterMap GetParams() const override { return {}; }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    (*out_shape)[0] = (*in_shape)[0];
+    return true;
+  }
+  std::unique_ptr<Operator> CreateOperator(Device, std::span<const TShape>,
+                                           std::span<const DType>) const override {
+    return std::make_unique<RotateOperator>();
+  }
+  const std::string& TypeString() const override {
+    static const std::string name = "Rotate";
+    return name;
+  }
+};
+
+/// Lets a map end with rotated rows of a stage's results, or of an input, as a further output.
+void AddRows(const FusedMap::Operand& operand, FusedMap* map) {
+  int num_outputs = 0;
+  for (const FusedMap::Stage& stage : map->stages) num_outputs += stage.output < 0 ? 0 : 1;
+  map->rows = {std::make_shared<const RotateProperty>(), operand, num_outputs};
+}
+
 /// A map, its arrays, and what single maps make of them.
 class Case {
  public:
@@ -177,6 +225,15 @@ class Case {
       if (stage.output < 0) continue;
       outputs_.emplace_back(map_.shape, stage.dtype, random);
       requests_.push_back((*random)() % 3 == 0 ? kAddTo : kWriteTo);
+    }
+    if (map_.rows.property != nullptr) {
+      const auto index = static_cast<size_t>(map_.rows.operand.index);
+      const bool of_input = map_.rows.operand.kind == Kind::kInput;
+      outputs_.emplace_back(map_.shape,
+                            of_input ? map_.input_types[index] : map_.stages[index].dtype, random);
+      requests_.push_back(of_input && (*random)() % 3 == 0 ? kAddTo : kWriteTo);
+      const int stored = of_input ? -1 : map_.stages[index].output;
+      if (stored >= 0) requests_[static_cast<size_t>(stored)] = kWriteTo;
     }
     expected_ = outputs_;
   }
@@ -193,6 +250,12 @@ class Case {
       const auto output = static_cast<size_t>(stage.output);
       RunStage(stage, expected_[output].blob(), requests_[output], &results);
     }
+    if (map_.rows.property == nullptr) return;
+    const auto index = static_cast<size_t>(map_.rows.operand.index);
+    const TBlob in =
+        map_.rows.operand.kind == Kind::kInput ? inputs_[index].blob() : results[index].blob();
+    const TBlob out = expected_.back().blob();
+    RotateOperator().Forward({}, {&in, 1}, {&requests_.back(), 1}, {&out, 1});
   }
 
   /// Runs the fused map, with output `in_place.target` over input `in_place.source` if these are
@@ -313,6 +376,12 @@ FusedMap RandomMap(std::mt19937* random) {
     if (i + 1 == num_stages || below(6) == 0) stage.output = num_outputs++;
     map.stages.push_back(stage);
   }
+  if (map.shape.ndim() > 0 && below(2) == 0) {
+    const bool of_input = below(3) == 0 && map.input_shapes[0] == map.shape;
+    const int stage = static_cast<int>(below(num_stages));
+    AddRows(of_input ? FusedMap::Operand{Kind::kInput, 0} : FusedMap::Operand{Kind::kStage, stage},
+            &map);
+  }
   return map;
 }
 
@@ -428,9 +497,32 @@ TEST(FusedMapTest, ThreadsAndStreamedStoresChangeNothing) {
   for (const int64_t bound : {int64_t{1}, tensor_internal::kStreamedBytes}) {
     tensor_internal::least_streamed_bytes.store(bound);
     for (const TShape& shape : {TShape{400, 500}, TShape{3, 70001}, TShape{200000, 1}}) {
-      Case test(Layer(shape), &random);
+      for (const int row_stage : {-1, 1, 2}) {
+        FusedMap map = Layer(shape);
+        if (row_stage >= 0) AddRows({Kind::kStage, row_stage}, &map);
+        Case test(std::move(map), &random);
+        test.RunStages();
+        arena.execute([&] { test.RunFused(); });
+        test.Check();
+      }
+    }
+  }
+}
+
+TEST(FusedMapTest, AnOperatorOnRowsFollowsAProducerAtOnce) {
+  std::mt19937 random(31);
+  FusedMap map{.shape = {7, 61}, .input_shapes = {{7, 61}}, .input_types = {DType::kFloat16}};
+  AddRows({Kind::kInput, 0}, &map);
+  EXPECT_EQ(OutputForFirstInput(map), 0);
+  const Case given(map, &random);
+  for (const bool runs_epilogue : {false, true}) {
+    for (const bool is_kept : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << (runs_epilogue ? "piece by piece" : "") << (is_kept ? ", kept" : ""));
+      Case test = given;
+      test.requests()[0] = is_kept ? kAddTo : kWriteTo;
       test.RunStages();
-      arena.execute([&] { test.RunFused(); });
+      test.RunBehindCopy(runs_epilogue, is_kept);
       test.Check();
     }
   }
