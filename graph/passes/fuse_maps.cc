@@ -114,6 +114,22 @@ class MapFinder {
     }
   }
 
+  /// Returns whether a step of one input and one output computes rows that a map may be followed
+  /// by.
+  bool RunsRows(const Step& step) const {
+    const Node& node = *step.node;
+    const bool is_plain = node.subgraphs.empty() && node.forward == nullptr && step.mutated.empty();
+    if (!is_plain || program_.devices[At(step.device)].type != DeviceType::kCpu ||
+        node.property->purity() != Purity::kPure || !NamedImplementation(node).empty()) {
+      return false;
+    }
+    try {
+      return tessera::RunsRows(*node.property, step.in_shapes[0], step.in_types[0]);
+    } catch (const Error&) {
+      return false;  // preparing the step by itself throws the error
+    }
+  }
+
  private:
   static std::optional<MapForm> FormOf(const OperatorProperty& property,
                                        const BackwardProperty* backward, int output) {
@@ -183,7 +199,7 @@ class MapFinder {
 };
 
 /// Steps that become one, and steps that move in front of them. The first member may be a producer,
-/// whose result the maps of the others read.
+/// whose result the maps of the others read, and the last one an operator on rows.
 class Group {
  public:
   explicit Group(const Program& program) : program_(program) {}
@@ -230,11 +246,29 @@ class Group {
         if (operand.value != kNoValue) reads_.insert(operand.value);
       }
     }
-    members_.push_back(step);
-    before_.insert(before_.end(), std::make_move_iterator(waiting_.begin()),
-                   std::make_move_iterator(waiting_.end()));
-    waiting_.clear();
+    AddMember(step);
     return true;
+  }
+
+  /// Returns whether a step can be the last member if it computes rows: it reads a member's result,
+  /// and its own has the same shape and type.
+  bool MayEnd(const Step& step) const {
+    if (step.device != members_[0].device || step.inputs.size() != 1 || step.outputs.size() != 1 ||
+        step.req[0] != kWriteTo) {
+      return false;
+    }
+    const Value& result = program_.values[At(step.outputs[0])];
+    return result.shape == map_.shape &&
+           result.dtype == program_.values[At(step.inputs[0])].dtype &&
+           !reads_.contains(step.outputs[0]) && !writes_.contains(step.outputs[0]) &&
+           RowOperand(step.inputs[0]).has_value();
+  }
+
+  /// Adds the last member: a step for which MayEnd returned true, and which computes rows.
+  void End(const Step& step) {
+    map_.rows = {.property = step.node->property, .operand = *RowOperand(step.inputs[0])};
+    row_result_ = step.outputs[0];
+    AddMember(step);
   }
 
   /// Returns whether the group has the shape of these maps.
@@ -272,6 +306,11 @@ class Group {
       step.outputs.push_back(results_[i]);
       step.req.push_back(requests_[i]);
     }
+    if (map_.rows.property != nullptr) {
+      map_.rows.output = static_cast<int>(step.outputs.size());
+      step.outputs.push_back(row_result_);
+      step.req.push_back(kWriteTo);
+    }
     for (const int input : inputs_) {
       map_.input_shapes.push_back(program_.values[At(input)].shape);
       map_.input_types.push_back(program_.values[At(input)].dtype);
@@ -301,6 +340,24 @@ class Group {
  private:
   bool HasOtherShape(const std::vector<StepMap>& maps) const {
     return program_.values[At(maps[0].result)].shape != map_.shape;
+  }
+
+  void AddMember(const Step& step) {
+    members_.push_back(step);
+    before_.insert(before_.end(), std::make_move_iterator(waiting_.begin()),
+                   std::make_move_iterator(waiting_.end()));
+    waiting_.clear();
+  }
+
+  /// Returns a member's result, complete in the step that computes it, as operand of an operator on
+  /// rows; nothing for another value.
+  std::optional<FusedMap::Operand> RowOperand(int value) const {
+    if (has_producer_ && value == inputs_[0]) {
+      return FusedMap::Operand{FusedMap::Operand::Kind::kInput, 0};
+    }
+    const auto stage = stage_of_.find(value);
+    if (stage == stage_of_.end() || requests_[At(stage->second)] != kWriteTo) return std::nullopt;
+    return FusedMap::Operand{FusedMap::Operand::Kind::kStage, stage->second};
   }
 
   /// Gives the step of the maps the producer's arguments in front of its own.
@@ -397,6 +454,7 @@ class Group {
   std::vector<Number> numbers_;            // different ones
   std::vector<int> results_;               // the values of the stages
   std::vector<OpReqType> requests_;        // of the stages
+  int row_result_ = kNoValue;              // the value of the operator on rows
   std::unordered_map<int, int> stage_of_;  // by value
   std::unordered_set<int> reads_;          // values that members read
   std::unordered_set<int> writes_;         // values that members write
@@ -419,9 +477,9 @@ class Fuser {
     std::vector<Step> steps = std::move(program_.steps);
     const auto border = steps.begin() + program_.num_forward_steps;
     std::vector<Step> fused;
-    has_producers_ = true;
+    is_forward_ = true;
     Join({std::make_move_iterator(steps.begin()), std::make_move_iterator(border)}, &fused);
-    has_producers_ = false;
+    is_forward_ = false;
     program_.num_forward_steps = static_cast<int>(fused.size());
     Join({std::make_move_iterator(border), std::make_move_iterator(steps.end())}, &fused);
     program_.steps = std::move(fused);
@@ -437,6 +495,12 @@ class Fuser {
       const std::vector<StepMap> maps = finder_.Find(step);
       if (group != nullptr) {
         if (!maps.empty() && group->Add(step, maps)) continue;
+        if (maps.empty() && is_forward_ && group->MayEnd(step) && finder_.RunsRows(step)) {
+          group->End(step);
+          Finish(group.get(), to);
+          group.reset();
+          continue;
+        }
         const bool is_full = !maps.empty() && group->HasShapeOf(maps);
         if (!is_full && group->Pass(step)) continue;
         Finish(group.get(), to);
@@ -456,7 +520,7 @@ class Fuser {
 
   /// Returns whether a group may begin with a step that is no map.
   bool MayProduce(const Step& step) const {
-    return has_producers_ && finder_.IsProducer(step) && num_writes_[At(step.outputs[0])] == 1;
+    return is_forward_ && finder_.IsProducer(step) && num_writes_[At(step.outputs[0])] == 1;
   }
 
   /// Appends the steps of a group. What the group has passed is small, and may have groups of its
@@ -492,7 +556,8 @@ class Fuser {
   Program& program_;
   const MapFinder finder_;
   std::vector<int> num_reads_, num_writes_;  // of each value, by steps
-  bool has_producers_ = false;               // whether groups may begin with a producer
+  // Whether groups may begin with a producer and end with an operator on rows.
+  bool is_forward_ = false;
   std::vector<FusedSteps> groups_;
 };
 

@@ -156,13 +156,16 @@ void ExpectSameBits(const Array& actual, const Array& expected) {
   }
 }
 
-/// Checks the limits of a group, and that it has several members. A producer counts by itself.
+/// Checks the limits of a group, and that it has several members. A producer and an operator on
+/// rows count by themselves.
 void CheckGroup(const Step& step, const FusedSteps& group) {
   EXPECT_EQ(step.node, group.node);
   EXPECT_GE(group.members.size(), 2u);
   const bool has_producer = step.node->property->TypeString() != "FusedMap";
   const size_t own = has_producer ? group.members[0]->inputs.size() : 0;
-  EXPECT_LE(group.members.size(), At(FusedMap::kMaxStages) + (has_producer ? 1 : 0));
+  const bool has_rows = group.members.back()->property->TypeString() == "softmax";
+  EXPECT_LE(group.members.size(),
+            At(FusedMap::kMaxStages) + (has_producer ? 1 : 0) + (has_rows ? 1 : 0));
   EXPECT_LE(step.inputs.size(), At(FusedMap::kMaxInputs) + own);
 }
 
@@ -395,6 +398,73 @@ TEST(FuseMapsTest, MapsThatDoNotReadAProducerDoNotFollowIt) {
   program = Build({layer, Scaled("c", layer)}, {{"x", {9, 4}}, {"w", {4, 4}}});
   FuseAndCheck(&program);
   EXPECT_THAT(Names(program), ElementsAre("layer", "c"));
+}
+
+/// Attention's scores of 3 heads, 20 queries and 65 keys, scaled and masked.
+NodeEntry Scores(const NodeEntry& mask) {
+  const NodeEntry product = Apply("batch_dot", "product", {MakeVariable("q"), MakeVariable("k")},
+                                  {{"transpose_b", "True"}});
+  return Apply("broadcast_add", "masked", {Scaled("scaled", product, "0.25"), mask});
+}
+
+std::map<std::string, TShape> ShapesOfScores(index_t keys = 65) {
+  return {{"q", {3, 20, 8}}, {"k", {3, keys, 8}}, {"mask", {1, 20, keys}}};
+}
+
+TEST(FuseMapsTest, SoftmaxFollowsScaledAndMaskedScores) {
+  const NodeEntry masked = Scores(MakeVariable("mask"));
+  const NodeEntry weights = Apply("softmax", "weights", {masked}, {{"axis", "-1"}});
+  const NodeEntry out = Apply("reverse", "out", {weights}, {{"axis", "0"}});
+  for (const OpReqType request : {kNullOp, kWriteTo, kAddTo}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+      Program program = Build({out}, ShapesOfScores(), request, dtype);
+      FuseAndCheck(&program);
+      const Step& step = program.steps[0];
+      EXPECT_EQ(step.node->name, "product+scaled+masked+weights");
+      EXPECT_EQ(step.node->property->TypeString(), "batch_dot+FusedMap");
+      EXPECT_EQ(program.num_forward_steps, 2);
+      // The weights' memory takes the product and what is made of it, which no gradient reads.
+      EXPECT_THAT(step.req, ElementsAre(kNullOp, kWriteTo));
+      EXPECT_EQ(step.held_output, 1);
+    }
+  }
+}
+
+TEST(FuseMapsTest, SoftmaxFollowsAProductOrAMapAlone) {
+  const NodeEntry x = MakeVariable("x");
+  const NodeEntry product = Apply("batch_dot", "product", {x, MakeVariable("y")});
+  Program program =
+      Build({Apply("softmax", "weights", {product})}, {{"x", {2, 9, 8}}, {"y", {2, 8, 70}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("product+weights"));
+  EXPECT_THAT(program.steps[0].req, ElementsAre(kNullOp, kWriteTo));
+  program = Build({Apply("log_softmax", "out", {Scaled("a", x)})}, {{"x", {9, 200}}});
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("a+out"));
+  EXPECT_THAT(program.steps[0].outputs, SizeIs(1));
+}
+
+TEST(FuseMapsTest, ScoresThatOthersReadAreKept) {
+  const NodeEntry masked = Scores(MakeVariable("mask"));
+  const NodeEntry weights = Apply("softmax", "weights", {masked});
+  Program program = Build({weights, masked}, ShapesOfScores());
+  FuseAndCheck(&program);
+  EXPECT_THAT(Names(program), ElementsAre("product+scaled+masked+weights"));
+  EXPECT_THAT(program.steps[0].req, ElementsAre(kNullOp, kWriteTo, kWriteTo));
+}
+
+TEST(FuseMapsTest, OtherSoftmaxStaysByItself) {
+  const NodeEntry masked = Scores(MakeVariable("mask"));
+  const auto names = [&masked](const ParameterMap& parameters, index_t keys = 65) {
+    Program program =
+        Build({Apply("softmax", "weights", {masked}, parameters)}, ShapesOfScores(keys));
+    FuseAndCheck(&program);
+    return Names(program);
+  };
+  const auto apart = ElementsAre("product+scaled+masked", "weights");
+  EXPECT_THAT(names({}, /*keys=*/64), apart);  // short rows are computed side by side
+  EXPECT_THAT(names({{"axis", "1"}}), apart);
+  EXPECT_THAT(names({{"dtype", "float64"}}), apart);
 }
 
 /// A random graph of maps over two shapes, one of which is a row of the other, of steps that are
