@@ -1,6 +1,7 @@
 #include "tessera/symbol/benchmark/fused_cases.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -134,11 +135,59 @@ Formula LstmCell() {
           }};
 }
 
+/// An executor of attention's weights in a transformer: 8 heads of width 32, batch 8, 128 queries
+/// and keys.
+std::shared_ptr<Executor> BindAttention() {
+  const Symbol product =
+      Symbol::Apply("batch_dot", {Symbol::Variable("queries"), Symbol::Variable("keys")},
+                    {{"transpose_b", "True"}});
+  const Symbol scores =
+      Symbol::Apply("broadcast_add", {product * 0.1767766953, Symbol::Variable("mask")}, {});
+  const std::shared_ptr<Executor> executor = SimpleBind(
+      Symbol::Apply("softmax", {scores}, {}), Device::Cpu(),
+      {.shapes = {{"queries", {64, 128, 32}}, {"keys", {64, 128, 32}}, {"mask", {1, 128, 128}}},
+       .grad_req = kNullOp});
+  for (const NDArray& array : executor->arg_arrays()) {
+    const index_t size = array.shape().Size();
+    std::vector<float> values(static_cast<size_t>(size));
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = 1 - static_cast<float>(i * 37 % 1009) * 0.002f;
+    }
+    NDArray(array).SyncCopyFromCPU(values.data(), size);
+  }
+  return executor;
+}
+
+/// Adds attention's scores, their scale, mask and softmax as one step beside single steps.
+void AddAttention() {
+  AddCase({.name = "fused_attention_scores",
+           .bounds = {{.peer = "single_steps", .at_least = 1.1}},
+           .items = 64 * 128 * 128,
+           .make = [] {
+             const std::shared_ptr<Executor> fused = BindAttention();
+             setenv("TESSERA_FUSE", "0", /*overwrite=*/1);
+             const std::shared_ptr<Executor> single = BindAttention();
+             unsetenv("TESSERA_FUSE");
+             const auto run = [](const std::shared_ptr<Executor>& executor) {
+               return [executor] {
+                 executor->Forward(/*is_train=*/false);
+                 executor->outputs()[0].WaitToRead();
+               };
+             };
+             return Variants{.all = {{"ours", run(fused)}, {"single_steps", run(single)}},
+                             .results_agree = [fused, single] {
+                               return fused->outputs()[0].ToVector() ==
+                                      single->outputs()[0].ToVector();
+                             }};
+           }});
+}
+
 }  // namespace
 
 void AddFusedCases() {
   Add(Eight(), 1.35);
   for (const Formula& formula : {Swish(), Gelu(), LstmCell()}) Add(formula, 1.5);
+  AddAttention();
 }
 
 }  // namespace tessera::benchmarking

@@ -4,8 +4,9 @@
 namespace tessera::benchmarking {
 
 /// Adds formulas of element-wise operators, which a graph joins to one step, beside the same
-/// formulas as tensor expressions, which the compiler joins. Both take as many threads as there
-/// are: `taskset -c 0` in front of the command shows one thread.
+/// formulas as tensor expressions, which the compiler joins; and the weights of attention, which a
+/// graph joins too, beside single steps. Both sides take as many threads as there are: `taskset -c
+/// 0` in front of the command shows one thread.
 void AddFusedCases();
 
 }  // namespace tessera::benchmarking
