@@ -1,6 +1,7 @@
 #include "tessera/ops/loops/sparse_parts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
+#include "tessera/ops/loops/sparse_pattern.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -227,31 +229,12 @@ void CopySame(const SparseBlob& from, SparseBlob* to) {
   CopyConverted(from.values, to->values);
 }
 
-/// A stored row or element of a sum: its numbers in both terms, or -1 where a term has none.
-struct Terms {
-  int64_t index;
-  index_t a, b;
-};
-
-/// Lists the indices of a[a_begin, a_end) and b[b_begin, b_end), which rise, each once.
-template <typename Add>
-void MergeIndices(std::span<const int64_t> a, index_t i, index_t a_end, std::span<const int64_t> b,
-                  index_t k, index_t b_end, const Add& add) {
-  while (i < a_end || k < b_end) {
-    const bool takes_a = i < a_end && (k == b_end || a[At(i)] <= b[At(k)]);
-    const bool takes_b = k < b_end && (i == a_end || b[At(k)] <= a[At(i)]);
-    add(Terms{takes_a ? a[At(i)] : b[At(k)], takes_a ? i : -1, takes_b ? k : -1});
-    i += takes_a ? 1 : 0;
-    k += takes_b ? 1 : 0;
-  }
-}
-
 /// Adds an array to another one of its storage type.
 void AddSame(const SparseBlob& from, SparseBlob* to) {
   const SparseBlob old = *to;
-  std::vector<Terms> terms;
+  std::vector<MergedIndex> terms;
   std::vector<int64_t> ends;
-  const auto add = [&terms](const Terms& each) { terms.push_back(each); };
+  const auto add = [&terms](const MergedIndex& each) { terms.push_back(each); };
   index_t width = 1;
   if (to->storage == StorageType::kRowSparse) {
     width = to->width();
@@ -268,7 +251,7 @@ void AddSame(const SparseBlob& from, SparseBlob* to) {
   std::copy(ends.begin(), ends.end(), to->indptr.begin());
   const Elements first(old.values), second(from.values), sum(to->values);
   ForEachRow(to->count(), width, [&](index_t i) {
-    const Terms& each = terms[At(i)];
+    const MergedIndex& each = terms[At(i)];
     to->indices[At(i)] = each.index;
     if (each.a >= 0) {
       CopyElements(first.At(each.a * width), first.dtype, width, /*add=*/false, sum.At(i * width),
@@ -336,6 +319,16 @@ void SumGroups(const TBlob& from, std::span<const int64_t> numbers, std::span<co
   });
 }
 
+/// Calls function(begin, end) for the elements of each row of csr parts, in parallel, except for
+/// rows that indptr places outside of the parts.
+template <typename Function>
+void ForEachSoundRow(const SparseBlob& csr, const Function& function) {
+  ForEachRow(csr.shape[0], kBlock, [&](index_t i) {
+    const int64_t begin = csr.indptr[At(i)], end = csr.indptr[At(i + 1)];
+    if (begin >= 0 && begin <= end && end <= csr.count()) function(begin, end);
+  });
+}
+
 std::vector<int64_t> ReadAll(const Positions& positions) {
   std::vector<int64_t> all(At(positions.count()));
   ParallelFor(positions.count(), StepsPerTask(1), [&](index_t begin, index_t end) {
@@ -371,6 +364,14 @@ void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to) {
     ToSparse(from, &term);
     AddSame(term, to);
   }
+}
+
+DenseCopy::DenseCopy(const TShape& shape, DType dtype)
+    : memory_(std::make_unique_for_overwrite<char[]>(At(shape.Size() * DTypeSizeBytes(dtype)))),
+      blob_{.shape = shape, .values = TBlob(memory_.get(), shape, dtype, Device::Cpu())} {}
+
+DenseCopy::DenseCopy(const SparseBlob& array) : DenseCopy(array.shape, array.values.type_flag_) {
+  CopyParts(array, kWriteTo, &blob_);
 }
 
 void CopyConverted(const TBlob& from, const TBlob& to) {
@@ -523,6 +524,60 @@ void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_
     CopyElements(elements.At(firsts[At(i)]), elements.dtype, n, /*add=*/false,
                  target.At(ends[At(i)]), target.dtype);
   });
+}
+
+bool HasSortedColumns(const SparseBlob& csr) {
+  std::atomic<bool> is_sorted = true;
+  ForEachSoundRow(csr, [&](index_t begin, index_t end) {
+    const auto columns = csr.indices.subspan(At(begin), At(end - begin));
+    // Relaxed: the loop's end makes it visible.
+    if (!std::is_sorted(columns.begin(), columns.end())) {
+      is_sorted.store(false, std::memory_order_relaxed);
+    }
+  });
+  return is_sorted;
+}
+
+void SortColumns(const SparseBlob& from, SparseBlob* to) {
+  std::copy(from.indices.begin(), from.indices.end(), to->indices.begin());
+  std::copy(from.indptr.begin(), from.indptr.end(), to->indptr.begin());
+  CopyConverted(from.values, to->values);
+  const Elements source(from.values), target(to->values);
+  ForEachSoundRow(from, [&](index_t begin, index_t end) {
+    std::vector<index_t> order(At(end - begin));
+    std::iota(order.begin(), order.end(), begin);
+    std::stable_sort(order.begin(), order.end(), [&from](index_t a, index_t b) {
+      return from.indices[At(a)] < from.indices[At(b)];
+    });
+    for (index_t k = begin; k < end; ++k) {
+      const index_t place = order[At(k - begin)];
+      to->indices[At(k)] = from.indices[At(place)];
+      CopyElements(source.At(place), source.dtype, 1, /*add=*/false, target.At(k), target.dtype);
+    }
+  });
+}
+
+void ConcatCsr(std::span<const SparseBlob> parts, SparseBlob* to) {
+  index_t count = 0;
+  for (const SparseBlob& part : parts) count += part.count();
+  to->Allocate(count);
+  to->indptr[0] = 0;
+  const Elements target(to->values);
+  index_t row = 0, first = 0;  // of the part
+  for (const SparseBlob& part : parts) {
+    const Elements source(part.values);
+    ParallelFor(part.count(), StepsPerTask(1), [&](index_t begin, index_t end) {
+      std::copy(part.indices.begin() + begin, part.indices.begin() + end,
+                to->indices.begin() + first + begin);
+      CopyElements(source.At(begin), source.dtype, end - begin, /*add=*/false,
+                   target.At(first + begin), target.dtype);
+    });
+    for (index_t i = 1; i <= part.shape[0]; ++i) {
+      to->indptr[At(row + i)] = first + part.indptr[At(i)];
+    }
+    row += part.shape[0];
+    first += part.count();
+  }
 }
 
 }  // namespace tessera::ops_internal

@@ -2,10 +2,13 @@
 #define TESSERA_OPS_LOOPS_SPARSE_PARTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
+#include "tessera/base/tshape.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/sparse.h"
@@ -24,6 +27,21 @@ bool CanCopyParts(StorageType from, StorageType to);
 /// the rows or elements of both arrays. Adding a number of another type converts it first. Does
 /// nothing for kNullOp.
 void CopyParts(const SparseBlob& from, OpReqType req, SparseBlob* to);
+
+/// A dense array in memory of its own, for a part of a call.
+class DenseCopy {
+ public:
+  /// Constructs an array whose elements are undefined.
+  DenseCopy(const TShape& shape, DType dtype);
+  /// Constructs the dense array that a sparse one stands for.
+  explicit DenseCopy(const SparseBlob& array);
+
+  const SparseBlob& blob() const { return blob_; }
+
+ private:
+  std::unique_ptr<char[]> memory_;
+  SparseBlob blob_;
+};
 
 /// Copies a dense array of the same size, converted to the type of `to`.
 void CopyConverted(const TBlob& from, const TBlob& to);
@@ -64,6 +82,17 @@ void TakeCsrRows(const Positions& positions, const SparseBlob& from, SparseBlob*
 /// Writes rows [row_begin, row_end) and columns [column_begin, column_end) of a csr array.
 void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_t column_begin,
               index_t column_end, SparseBlob* to);
+
+/// Returns whether the columns of each row of csr parts rise. The parts need not be in order
+/// otherwise: rows that indptr places outside of the parts count as sorted.
+bool HasSortedColumns(const SparseBlob& csr);
+
+/// Copies csr parts to other parts of as many elements, with the elements of each row in the order
+/// of their columns. Rows that indptr places outside of the parts are left as they are.
+void SortColumns(const SparseBlob& from, SparseBlob* to);
+
+/// Writes the rows of csr arrays with the same number of columns one array after another.
+void ConcatCsr(std::span<const SparseBlob> parts, SparseBlob* to);
 
 }  // namespace tessera::ops_internal
 

@@ -308,6 +308,63 @@ TEST(SliceCsrTest, TakesRowsAndColumns) {
   }
 }
 
+TEST(SortColumnsTest, ElementsFollowTheirColumns) {
+  Array<float> csr(kCsr, {3, 4}), sorted(kCsr, {3, 4});
+  csr.Allocate(4, &csr.blob());
+  sorted.Allocate(4, &sorted.blob());
+  const std::vector<int64_t> columns = {3, 0, 2, 1}, ends = {0, 3, 3, 4};
+  std::copy(columns.begin(), columns.end(), csr.blob().indices.begin());
+  std::copy(ends.begin(), ends.end(), csr.blob().indptr.begin());
+  for (int i = 0; i < 4; ++i) csr.blob().values.dptr<float>()[i] = static_cast<float>(i + 1);
+  EXPECT_FALSE(HasSortedColumns(csr.blob()));
+  SortColumns(csr.blob(), &sorted.blob());
+  EXPECT_TRUE(HasSortedColumns(sorted.blob()));
+  EXPECT_THAT(sorted.blob().indices, ElementsAre(0, 2, 3, 1));
+  EXPECT_THAT(sorted.Elements(), ElementsAre(2, 0, 3, 1, 0, 0, 0, 0, 0, 4, 0, 0));
+  // Rows outside of the parts are not read.
+  csr.blob().indptr[1] = 1 << 20;
+  csr.blob().indptr[2] = -5;
+  EXPECT_TRUE(HasSortedColumns(csr.blob()));
+  SortColumns(csr.blob(), &sorted.blob());
+  EXPECT_THAT(sorted.blob().indices, ElementsAre(3, 0, 2, 1));
+}
+
+TEST(ConcatCsrTest, RowsFollowEachOther) {
+  std::mt19937 random(5);
+  std::vector<std::unique_ptr<Array<float>>> arrays;
+  std::vector<SparseBlob> parts;
+  std::vector<double> expected;
+  for (const index_t rows : {3, 0, 1, 400}) {
+    const TShape shape{rows, 7};
+    const std::vector<double> elements = Pattern(shape, rows == 1 ? 0 : 0.4, &random);
+    Array<float> dense(shape, elements);
+    arrays.push_back(std::make_unique<Array<float>>(kCsr, shape));
+    CopyParts(dense.blob(), kWriteTo, &arrays.back()->blob());
+    parts.push_back(arrays.back()->blob());
+    expected.insert(expected.end(), elements.begin(), elements.end());
+  }
+  Array<float> whole(kCsr, {404, 7}), empty(kCsr, {0, 7});
+  ConcatCsr(parts, &whole.blob());
+  EXPECT_EQ(whole.Elements(), expected);
+  ConcatCsr({&parts[1], 1}, &empty.blob());
+  EXPECT_THAT(empty.blob().indptr, ElementsAre(0));
+}
+
+TEST(DenseCopyTest, HasAllElements) {
+  std::mt19937 random(6);
+  const TShape shape{5, 4};
+  const std::vector<double> elements = Pattern(shape, 0.5, &random);
+  Array<float> dense(shape, elements);
+  for (const StorageType storage : {kRows, kCsr}) {
+    Array<float> sparse(storage, shape);
+    CopyParts(dense.blob(), kWriteTo, &sparse.blob());
+    const DenseCopy copy(sparse.blob());
+    EXPECT_EQ(copy.blob().shape, shape);
+    const float* const values = copy.blob().values.dptr<float>();
+    EXPECT_THAT(std::vector<double>(values, values + shape.Size()), ElementsAreArray(elements));
+  }
+}
+
 TEST(ReadIndicesTest, NoNumberIsAnIndexThatItIsNot) {
   std::vector<float> numbers = {2.9f, -0.5f, 1e30f, std::numeric_limits<float>::quiet_NaN()};
   std::vector<int64_t> indices(4);
