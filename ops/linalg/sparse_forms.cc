@@ -3,7 +3,6 @@
 // The product of a csr lhs is dense; with transpose_a it is row_sparse, unless forward_stype is
 // default. The gradient of rhs is row_sparse, or dense with transpose_a; that of lhs is dense. rhs
 // is dense, or row_sparse without transpose_a. transpose_b has no form.
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,20 +84,14 @@ class DotForm final : public SparseForm {
     }
     if (req[0] == kNullOp) return;
     // Of lhs, its gradient reads the shape alone; rhs is to be dense.
-    SparseBlob rhs = values.in_data[1];
-    std::unique_ptr<char[]> elements;
-    if (rhs.storage != StorageType::kDefault) {
-      const index_t size = rhs.shape.Size();
-      elements = std::make_unique_for_overwrite<char[]>(
-          static_cast<size_t>(size * DTypeSizeBytes(head.type_flag_)));
-      rhs = {.shape = rhs.shape,
-             .values = TBlob(elements.get(), rhs.shape, head.type_flag_, head.device_)};
-      ops_internal::CopyParts(values.in_data[1], kWriteTo, &rhs);
-    }
+    const SparseBlob& rhs = values.in_data[1];
+    std::optional<ops_internal::DenseCopy> copy;
+    if (rhs.storage != StorageType::kDefault) copy.emplace(rhs);
     const TBlob shape_of_lhs(nullptr, lhs.shape, head.type_flag_, head.device_);
     const TShape shapes[] = {lhs.shape, rhs.shape};
     const DType dtypes[] = {head.type_flag_, head.type_flag_};
-    const TBlob in_data[] = {shape_of_lhs, rhs.values}, gradients[] = {in_grad[0].values, TBlob()};
+    const TBlob in_data[] = {shape_of_lhs, copy ? copy->blob().values : rhs.values},
+                gradients[] = {in_grad[0].values, TBlob()};
     const OpReqType requests[] = {req[0], kNullOp};
     property.CreateOperator(Device::Cpu(), shapes, dtypes)
         ->Backward(OpContext(), {&head, 1}, in_data, {}, requests, gradients);
