@@ -2,6 +2,7 @@
 // gradients are the same parts of the head gradients. All element types.
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/sparse.h"
 
 namespace tessera {
 namespace {
@@ -180,6 +183,31 @@ const bool kConcat = RegisterMove<ConcatProperty>(TESSERA_TABLE_PLACE, "Concat",
 const bool kRnnParamConcat = RegisterMove<RnnParamConcatProperty>(
     TESSERA_TABLE_PLACE, "_rnn_param_concat", "The parameters of an RNN's layers in one array.",
     MoveConcat<true>, MoveConcat<false>);
+
+/// Concat of csr arrays along the first dimension. Its gradients are computed on dense arrays.
+class ConcatForm final : public SparseForm {
+ public:
+  std::optional<StorageTypes> Infer(const OperatorProperty& property,
+                                    std::span<const StorageType> in,
+                                    std::span<const StorageType>) const override {
+    const bool is_csr = std::all_of(in.begin(), in.end(),
+                                    [](StorageType type) { return type == StorageType::kCsr; });
+    if (!is_csr || !IsOfRows(property)) return std::nullopt;
+    return StorageTypes{StorageType::kCsr};
+  }
+  void Forward(const OperatorProperty&, std::span<SparseBlob> in, std::span<const OpReqType> req,
+               std::span<SparseBlob> out) const override {
+    if (req[0] != kNullOp) ops_internal::ConcatCsr(in, &out[0]);
+  }
+
+ private:
+  static bool IsOfRows(const OperatorProperty& property) {
+    const int64_t dim = static_cast<const ConcatProperty&>(property).param().dim;
+    return dim == 0 || dim == -2;
+  }
+};
+
+const bool kConcatForm = RegisterSparseForm("Concat", std::make_unique<ConcatForm>());
 
 struct StackParameters {
   int64_t axis = 0;

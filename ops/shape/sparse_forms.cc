@@ -1,5 +1,5 @@
 // What operators that move elements do with sparse arrays: cast_storage, _copy, _copyto, Cast,
-// _zeros and zeros_like. Their gradients keep the storage type of the head gradient.
+// BlockGrad, _zeros and zeros_like. Their gradients keep the storage type of the head gradient.
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +80,7 @@ class ZerosForm final : public SparseForm {
 };
 
 [[maybe_unused]] const bool kRegistered[] = {
+    RegisterSparseForm("BlockGrad", std::make_unique<CopyForm>()),
     RegisterSparseForm("_copy", std::make_unique<CopyForm>()),
     RegisterSparseForm("_copyto", std::make_unique<CopyForm>()),
     RegisterSparseForm("Cast", std::make_unique<CopyForm>()),
