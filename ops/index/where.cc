@@ -3,16 +3,23 @@
 //   out[i…] = x[i…] where condition[i…] is not 0, else y[i…]      or condition[i], i the first axis
 //   d x[i…] = d out[i…] where condition is not 0, else 0; d y[i…] the other way round
 //
-// NaN is not 0. Shapes: x, y and out of one shape; condition of that shape too, or (rows) with the
-// extent of the first axis. Types: x, y and out of any one type, condition of any type. Runs on the
-// CPU.
+// NaN is not 0. A csr condition is read where it stores elements. Shapes: x, y and out of one
+// shape; condition of that shape too, or (rows) with the extent of the first axis. Types: x, y and
+// out of any one type, condition of any type. Runs on the CPU.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
+#include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -20,6 +27,7 @@ namespace tessera {
 namespace {
 
 using namespace ops_internal;  // NOLINT: sums and registration
+using base_internal::At;
 
 class WhereProperty final : public ParameterizedProperty<NoParameters> {
  public:
@@ -193,6 +201,80 @@ class WhereOperator final : public Operator {
   }
 };
 
+/// Writes or adds rows of a matrix: the elements of x where a csr condition is not 0, else those of
+/// y. A null pointer stands for zeros.
+void SelectStored(const SparseBlob& condition, const void* x, const void* y, const TBlob& out,
+                  OpReqType req) {
+  const index_t rows = condition.shape[0], width = condition.shape[1];
+  const index_t element_bytes = DTypeSizeBytes(out.type_flag_), row_bytes = width * element_bytes;
+  std::vector<uint8_t> is_chosen(At(condition.count()));
+  VisitDType(condition.values.type_flag_, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* const values = static_cast<const T*>(condition.values.dptr_);
+    for (size_t k = 0; k < is_chosen.size(); ++k) is_chosen[k] = values[k] != T(0);
+  });
+  const auto part = [](const void* elements, index_t first, size_t bytes, char* to) {
+    if (elements == nullptr) {
+      std::memset(to, 0, bytes);
+    } else {
+      std::memcpy(to, static_cast<const char*>(elements) + first, bytes);
+    }
+  };
+  ParallelFor(rows, StepsPerTask(width), [&](index_t begin, index_t end) {
+    std::vector<char> row(At(row_bytes));
+    for (index_t i = begin; i < end && row_bytes > 0; ++i) {
+      const index_t first = i * row_bytes;
+      part(y, first, row.size(), row.data());
+      for (int64_t k = condition.indptr[At(i)]; k < condition.indptr[At(i + 1)]; ++k) {
+        const index_t column = condition.indices[At(k)] * element_bytes;
+        if (is_chosen[At(k)] != 0) {
+          part(x, first + column, At(element_bytes), row.data() + column);
+        }
+      }
+      char* const to = static_cast<char*>(out.dptr_) + first;
+      if (req == kAddTo) {
+        AddElements(row.data(), out.type_flag_, width, to);
+      } else {
+        std::memcpy(to, row.data(), row.size());
+      }
+    }
+  });
+}
+
+/// where with a csr condition.
+class WhereForm final : public SparseForm {
+ public:
+  std::optional<StorageTypes> Infer(const OperatorProperty&, std::span<const StorageType> in,
+                                    std::span<const StorageType>) const override {
+    if (in[0] != StorageType::kCsr || in[1] != StorageType::kDefault ||
+        in[2] != StorageType::kDefault) {
+      return std::nullopt;
+    }
+    return StorageTypes{StorageType::kDefault};
+  }
+  void Forward(const OperatorProperty&, std::span<SparseBlob> in, std::span<const OpReqType> req,
+               std::span<SparseBlob> out) const override {
+    if (req[0] == kNullOp) return;
+    SelectStored(in[0], in[1].values.dptr_, in[2].values.dptr_, out[0].values, req[0]);
+  }
+  std::optional<StorageTypes> InferBackward(const OperatorProperty&,
+                                            const BackwardStorage& types) const override {
+    if (types.in_data[0] != StorageType::kCsr || types.out_grad[0] != StorageType::kDefault) {
+      return std::nullopt;
+    }
+    return StorageTypes(3, StorageType::kDefault);
+  }
+  void Backward(const OperatorProperty&, const BackwardBlobs& values,
+                std::span<const OpReqType> req, std::span<SparseBlob> in_grad) const override {
+    const SparseBlob& condition = values.in_data[0];
+    const void* const g = values.out_grad[0].values.dptr_;
+    if (req[0] != kNullOp) MoveZeros(in_grad[0].values, req[0], OpContext());
+    if (req[1] != kNullOp) SelectStored(condition, g, nullptr, in_grad[1].values, req[1]);
+    if (req[2] != kNullOp) SelectStored(condition, nullptr, g, in_grad[2].values, req[2]);
+  }
+};
+
+[[maybe_unused]] const bool kHasForm = RegisterSparseForm("where", std::make_unique<WhereForm>());
 [[maybe_unused]] const bool kRegistered = RegisterTypedOperator<WhereProperty, WhereOperator>(
     TESSERA_TABLE_PLACE, "where", "Elements or rows of one of two arrays, chosen by a condition.",
     TakenTypes::kAny);
