@@ -6,7 +6,7 @@
 //   d bias[j]  = sum_i d out[i][j]
 //
 // Shapes: data (batch, …), read as (batch, k) if flatten, else (…, k); weight (num_hidden, k); bias
-// (num_hidden); out (batch, num_hidden) or (…, num_hidden).
+// (num_hidden) or (num_hidden, 1); out (batch, num_hidden) or (…, num_hidden).
 // Types: float32, float64, float16, bfloat16; the last two accumulate in float32.
 #include <algorithm>
 
@@ -51,7 +51,7 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
     TShape& data = (*in_shape)[0];
     TShape& weight = (*in_shape)[1];
     TShape& out = (*out_shape)[0];
-    if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_hidden});
+    if (!param_.no_bias) InferBias(&(*in_shape)[2]);
     if (param_.flatten) {
       MergeShape(*this, "output", &out, {TShape::kUnknown, param_.num_hidden});
     } else if (!data.rank_known() && out.rank_known()) {
@@ -89,6 +89,13 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
   }
 
  private:
+  /// A row_sparse bias has a second axis, as in MXNet.
+  void InferBias(TShape* bias) const {
+    const bool is_column = bias->rank_known() && bias->ndim() == 2;
+    MergeShape(*this, "bias", bias,
+               is_column ? TShape{param_.num_hidden, 1} : TShape{param_.num_hidden});
+  }
+
   /// Returns the first `leading` dimensions of `shape`, followed by `last`.
   static TShape WithLast(const TShape& shape, int leading, index_t last) {
     TShape result = TShape::OfRank(leading + 1);

@@ -18,7 +18,10 @@
 // BatchNorm_v1 and _contrib_SyncBatchNorm give the variance. Shapes: data of rank 2 or higher (1
 // with axis=0), all others (channels). Types: float32, float64, float16, bfloat16; gamma, beta,
 // statistics and sums are float32 for 16-bit data. Runs on the CPU.
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -32,6 +35,7 @@
 #include "tessera/ops/loops/row_statistics.h"
 #include "tessera/ops/norm/batch_norm_parameters.h"
 #include "tessera/ops/norm/norm_gradient.h"
+#include "tessera/ops/sparse.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -382,6 +386,28 @@ class BatchNormOperator final : public Operator {
   const bool has_long_segments_;  ///< whether a channel of a sample has many adjacent elements
 };
 
+/// BatchNorm computes on dense copies of sparse arrays. As in MXNet, none may be sparse with
+/// fix_gamma.
+class BatchNormForm final : public SparseForm {
+ public:
+  std::optional<StorageTypes> Infer(const OperatorProperty& property,
+                                    std::span<const StorageType> in,
+                                    std::span<const StorageType>) const override {
+    const auto sparse = std::find_if(in.begin(), in.end(), [](StorageType type) {
+      return type == StorageType::kRowSparse || type == StorageType::kCsr;
+    });
+    if (sparse != in.end() && property.GetParams().at("fix_gamma") == "True") {
+      throw InvalidArgument(property.TypeString(), ": ",
+                            property.ListArguments()[static_cast<size_t>(sparse - in.begin())],
+                            " is a ", *sparse,
+                            " array, expected dense arrays or fix_gamma = False");
+    }
+    return std::nullopt;
+  }
+  void Forward(const OperatorProperty&, std::span<SparseBlob>, std::span<const OpReqType>,
+               std::span<SparseBlob>) const override {}
+};
+
 /// Registers one of the operators under `name` and returns true.
 template <BatchNormKind kKind>
 bool Register(const TablePlace& place, std::string_view name, std::string_view description) {
@@ -400,6 +426,7 @@ bool Register(const TablePlace& place, std::string_view name, std::string_view d
                                    "BatchNorm of axis 1, on one device."),
     Register<BatchNormKind::kWithRelu>(TESSERA_TABLE_PLACE, "_contrib_BatchNormWithReLU",
                                        "BatchNorm, then max(., 0)."),
+    RegisterSparseForm("BatchNorm", std::make_unique<BatchNormForm>()),
 };
 
 }  // namespace
