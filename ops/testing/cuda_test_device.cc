@@ -76,6 +76,7 @@ class CudaTestDevice final : public TestDevice {
         "_contrib_box_encode",
         "_contrib_count_sketch",
         "_contrib_dequantize",
+        "_contrib_edge_id",
         "_contrib_fft",
         "_contrib_getnnz",
         "_contrib_group_adagrad_update",

@@ -42,6 +42,7 @@ const std::map<std::string, std::string> kWithoutCases = {
     {"_CrossDeviceCopy", "MXNet makes it when it places a graph on several devices"},
     {"_adjoint", "MXNet has none: it is part of the graphs of gradients"},
     {"_contrib_count_sketch", "MXNet has it on a GPU alone"},
+    {"_contrib_edge_id", "MXNet has it for sparse arrays alone"},
     {"_contrib_fft", "MXNet has it on a GPU alone"},
     {"_contrib_getnnz", "MXNet has it for sparse arrays alone"},
     {"_contrib_ifft", "MXNet has it on a GPU alone"},
