@@ -5,6 +5,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
+#include "tessera/ops/loops/sparse_parts.h"
 
 namespace tessera::ndarray_internal {
 namespace {
@@ -18,6 +19,13 @@ int64_t Bytes(index_t count, index_t width, int64_t element_bytes) {
                           " elements take more bytes than fit in 63 bits");
   }
   return *size_bytes.value();
+}
+
+/// Returns whether a blob is csr and its indptr as SparseBlob states.
+bool HasRows(const SparseBlob& blob) {
+  return blob.storage == StorageType::kCsr && blob.indptr.front() == 0 &&
+         blob.indptr.back() == blob.count() &&
+         std::is_sorted(blob.indptr.begin(), blob.indptr.end());
 }
 
 }  // namespace
@@ -105,19 +113,46 @@ SparseBlob SparseStore::UncheckedBlob() {
 }
 
 SparseBlob SparseStore::Blob() {
-  const std::shared_ptr<PartsMemory> memory = Memory();
+  std::shared_ptr<PartsMemory> memory = Memory();
+  if (!memory->is_checked()) memory = Check(memory);
   SparseBlob blob = EmptyBlob();
   memory->PointTo(&blob);
-  if (!memory->is_checked()) {
+  return blob;
+}
+
+std::shared_ptr<PartsMemory> SparseStore::Check(const std::shared_ptr<PartsMemory>& memory) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (sorted_ != nullptr) return sorted_;
+  }
+  SparseBlob blob = EmptyBlob();
+  memory->PointTo(&blob);
+  if (!HasRows(blob) || ops_internal::HasSortedColumns(blob)) {
     CheckParts(blob, /*full=*/true);
     memory->set_checked(true);
+    return memory;
   }
-  return blob;
+  const std::shared_ptr<PartsMemory> sorted = NewParts(blob.count());
+  SparseBlob copy = EmptyBlob();
+  sorted->PointTo(&copy);
+  ops_internal::SortColumns(blob, &copy);
+  CheckParts(copy, /*full=*/true);
+  // Several operations may read the array at a time; the copy of the first stays.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (sorted_ == nullptr) sorted_ = sorted;
+  return sorted_;
+}
+
+void SparseStore::SetUnchecked() {
+  Memory()->set_checked(false);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sorted_ = nullptr;
 }
 
 void SparseStore::Replace(std::shared_ptr<PartsMemory> memory) {
   const std::lock_guard<std::mutex> lock(mutex_);
   memory_.swap(memory);
+  sorted_ = nullptr;
 }
 
 void NewSparseParts::Allocate(index_t count, SparseBlob* blob) {

@@ -56,15 +56,16 @@ class SparseStore {
   StorageType type() const { return type_; }
 
   /// Returns the parts for an operation that has declared the array's variable, or after a wait.
-  /// They are valid until an operation writes the array. Throws Error(kInvalidArgument) if parts
-  /// that came from elsewhere are wrong; see CheckParts.
+  /// They are valid until an operation writes the array. Parts that came from elsewhere may have
+  /// the columns of a csr row in any order, as in MXNet, and are then returned as sorted copies.
+  /// Throws Error(kInvalidArgument) if they are wrong otherwise; see CheckParts.
   SparseBlob Blob();
   /// Returns the parts without a look at what they hold.
   SparseBlob UncheckedBlob();
 
   /// States that the parts are to be checked before an operator reads them. For an operation that
   /// writes them.
-  void SetUnchecked() { Memory()->set_checked(false); }
+  void SetUnchecked();
 
   /// Replaces the parts. For an operation that has declared a write of the array's variable, or
   /// where none pends.
@@ -75,6 +76,8 @@ class SparseStore {
  private:
   SparseBlob EmptyBlob() const;
   std::shared_ptr<PartsMemory> Memory();
+  /// Returns what is in order of parts that came from elsewhere: these, or sorted copies.
+  std::shared_ptr<PartsMemory> Check(const std::shared_ptr<PartsMemory>& memory);
 
   const StorageType type_;
   const TShape shape_;
@@ -82,6 +85,8 @@ class SparseStore {
   std::mutex mutex_;
   /// Null until the first use: an array that an operation is to write needs none before.
   std::shared_ptr<PartsMemory> memory_ ABSL_GUARDED_BY(mutex_);
+  /// Copies of parts whose columns are not sorted, made when an operation first reads them.
+  std::shared_ptr<PartsMemory> sorted_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// The parts that an operation writes in place of a sparse array's: they replace those by Commit.

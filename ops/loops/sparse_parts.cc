@@ -319,16 +319,6 @@ void SumGroups(const TBlob& from, std::span<const int64_t> numbers, std::span<co
   });
 }
 
-/// Calls function(begin, end) for the elements of each row of csr parts, in parallel, except for
-/// rows that indptr places outside of the parts.
-template <typename Function>
-void ForEachSoundRow(const SparseBlob& csr, const Function& function) {
-  ForEachRow(csr.shape[0], kBlock, [&](index_t i) {
-    const int64_t begin = csr.indptr[At(i)], end = csr.indptr[At(i + 1)];
-    if (begin >= 0 && begin <= end && end <= csr.count()) function(begin, end);
-  });
-}
-
 std::vector<int64_t> ReadAll(const Positions& positions) {
   std::vector<int64_t> all(At(positions.count()));
   ParallelFor(positions.count(), StepsPerTask(1), [&](index_t begin, index_t end) {
@@ -528,29 +518,27 @@ void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_
 
 bool HasSortedColumns(const SparseBlob& csr) {
   std::atomic<bool> is_sorted = true;
-  ForEachSoundRow(csr, [&](index_t begin, index_t end) {
-    const auto columns = csr.indices.subspan(At(begin), At(end - begin));
+  ForEachRow(csr.shape[0], kBlock, [&](index_t i) {
+    const auto begin = csr.indices.begin() + csr.indptr[At(i)];
+    const auto end = csr.indices.begin() + csr.indptr[At(i + 1)];
     // Relaxed: the loop's end makes it visible.
-    if (!std::is_sorted(columns.begin(), columns.end())) {
-      is_sorted.store(false, std::memory_order_relaxed);
-    }
+    if (!std::is_sorted(begin, end)) is_sorted.store(false, std::memory_order_relaxed);
   });
   return is_sorted;
 }
 
 void SortColumns(const SparseBlob& from, SparseBlob* to) {
-  std::copy(from.indices.begin(), from.indices.end(), to->indices.begin());
   std::copy(from.indptr.begin(), from.indptr.end(), to->indptr.begin());
-  CopyConverted(from.values, to->values);
   const Elements source(from.values), target(to->values);
-  ForEachSoundRow(from, [&](index_t begin, index_t end) {
-    std::vector<index_t> order(At(end - begin));
+  ForEachRow(from.shape[0], kBlock, [&](index_t i) {
+    const int64_t begin = from.indptr[At(i)], end = from.indptr[At(i + 1)];
+    std::vector<int64_t> order(At(end - begin));
     std::iota(order.begin(), order.end(), begin);
-    std::stable_sort(order.begin(), order.end(), [&from](index_t a, index_t b) {
+    std::stable_sort(order.begin(), order.end(), [&from](int64_t a, int64_t b) {
       return from.indices[At(a)] < from.indices[At(b)];
     });
-    for (index_t k = begin; k < end; ++k) {
-      const index_t place = order[At(k - begin)];
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t place = order[At(k - begin)];
       to->indices[At(k)] = from.indices[At(place)];
       CopyElements(source.At(place), source.dtype, 1, /*add=*/false, target.At(k), target.dtype);
     }

@@ -83,12 +83,12 @@ void TakeCsrRows(const Positions& positions, const SparseBlob& from, SparseBlob*
 void SliceCsr(const SparseBlob& from, index_t row_begin, index_t row_end, index_t column_begin,
               index_t column_end, SparseBlob* to);
 
-/// Returns whether the columns of each row of csr parts rise. The parts need not be in order
-/// otherwise: rows that indptr places outside of the parts count as sorted.
+/// Returns whether the columns of each row of a csr array are in order. They may be in any order;
+/// the array's indptr is to be as SparseBlob states.
 bool HasSortedColumns(const SparseBlob& csr);
 
-/// Copies csr parts to other parts of as many elements, with the elements of each row in the order
-/// of their columns. Rows that indptr places outside of the parts are left as they are.
+/// Copies such a csr array to parts of as many elements, with the elements of each row in the order
+/// of their columns.
 void SortColumns(const SparseBlob& from, SparseBlob* to);
 
 /// Writes the rows of csr arrays with the same number of columns one array after another.

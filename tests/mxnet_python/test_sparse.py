@@ -330,3 +330,83 @@ def test_a_data_loader_of_csr_arrays():
     batches = [(data.asnumpy().reshape(2, 2), label.asnumpy().tolist()) for data, label in loader]
     assert (np.concatenate([data for data, _ in batches]) == ROWS).all()
     assert [label for _, label in batches] == [[0, 1], [2, 3]]
+
+
+STYPES = ("default", "row_sparse", "csr")
+OTHER = np.array([[0, 5], [1, 0], [0, 0], [2, 2]], dtype="float32")
+# The storage of the result by those of the operands, in the order of STYPES.
+SUMS = [["default"] * 3, ["default", "row_sparse", "default"], ["default", "default", "csr"]]
+PRODUCTS = [STYPES, ["row_sparse", "row_sparse", "default"], ["csr", "default", "csr"]]
+
+
+@pytest.mark.parametrize("op, function, stypes", [
+    ("elemwise_add", np.add, SUMS), ("elemwise_sub", np.subtract, SUMS),
+    ("elemwise_mul", np.multiply, PRODUCTS), ("_maximum", np.maximum, SUMS),
+    ("_minimum", np.minimum, SUMS), ("_hypot", np.hypot, SUMS)])
+def test_functions_of_two_arrays(op, function, stypes):
+    call = getattr(nd._internal, op) if op.startswith("_") else getattr(nd, op)
+    for i, one in enumerate(STYPES):
+        for k, other in enumerate(STYPES):
+            out = call(nd.array(ROWS).tostype(one), nd.array(OTHER).tostype(other))
+            assert out.stype == stypes[i][k]
+            np.testing.assert_allclose(out.asnumpy(), function(ROWS, OTHER), rtol=1e-6)
+
+
+def test_numbers_beside_arrays():
+    for array in (rows(), csr()):
+        assert (array + 0).stype == array.stype and (array + 1).stype == "default"
+        assert (array / 2).stype == array.stype
+        out = nd._internal._scatter_plus_scalar(array, scalar=1)
+        assert out.stype == array.stype and out.asnumpy()[0].tolist() == [0, 0]
+        quadratic = nd.contrib.quadratic(csr(), a=1, b=2, c=0)
+        assert quadratic.stype == "csr" and (quadratic.asnumpy() == ROWS**2 + 2 * ROWS).all()
+
+
+def test_products_with_a_row_or_column():
+    for other in ([[2, 3]], [2, 3], [[1], [2], [4], [5]], [[2]]):
+        other = np.array(other, dtype="float32")
+        out = nd.sparse.multiply(csr(), nd.array(other))
+        assert out.stype == "csr" and (out.asnumpy() == ROWS * other).all()
+        out = nd.sparse.divide(csr(), nd.array(other))
+        assert out.stype == "csr"
+        np.testing.assert_allclose(out.asnumpy(), ROWS / other, rtol=1e-6)
+
+
+def test_reductions_along_axes():
+    for axis in (0, 1):
+        for op, function in ((nd.sum, np.sum), (nd.mean, np.mean)):
+            out = op(csr(), axis=axis)
+            assert out.stype == "default" and (out.asnumpy() == function(ROWS, axis=axis)).all()
+        for keepdims in (False, True):
+            out = nd._internal._square_sum(rows(), axis=axis, keepdims=keepdims)
+            assert out.stype == ("row_sparse" if axis == 1 and keepdims else "default")
+            assert (out.asnumpy() == np.sum(ROWS**2, axis=axis, keepdims=keepdims)).all()
+
+
+def test_rows_of_several_arrays():
+    out = nd.concat(csr(), csr(), dim=0)
+    assert out.stype == "csr" and (out.asnumpy() == np.concatenate([ROWS, ROWS])).all()
+    assert nd.concat(csr(), csr(), dim=1).stype == "default"
+
+
+def test_choices_and_edges():
+    out = nd.where(csr(), nd.ones((4, 2)), nd.zeros((4, 2)))
+    assert out.stype == "default" and (out.asnumpy() == (ROWS != 0)).all()
+    edges = nd.contrib.edge_id(csr(), nd.array([1, 1, 0]), nd.array([0, 1, 1]))
+    assert edges.asnumpy().tolist() == [1, 2, -1]
+
+
+def test_columns_in_any_order():
+    array = nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 1], [0, 2, 3]), shape=(2, 2))
+    with pytest.raises(mx.MXNetError):
+        array.check_format()
+    assert array.asnumpy().tolist() == [[2, 1], [0, 3]]
+    assert (array * 2).asnumpy().tolist() == [[4, 2], [0, 6]]
+    assert array.indices.asnumpy().tolist() == [1, 0, 1]
+
+
+def test_batch_norm_of_sparse_arrays_needs_gamma():
+    arrays = [nd.array([1.0, 2.0]).tostype("row_sparse") for _ in range(4)]
+    with pytest.raises(mx.MXNetError):
+        nd.BatchNorm(rows(), *arrays, fix_gamma=True)
+    assert nd.BatchNorm(rows(), *arrays, fix_gamma=False).shape == (4, 2)
