@@ -144,6 +144,20 @@ TEST(SparseOperatorsTest, AProductsGradientIsStoredWhereTheOtherFactorIs) {
   }
 }
 
+TEST(SparseOperatorsTest, AProductHasASparseAndADenseGradient) {
+  const NDArray rows =
+      sparse::FromRows(NDArray::FromVector(std::vector<float>{2, 3}, {1, 2}), Vector({1}), {2, 2});
+  const NDArray dense = NDArray::FromVector(std::vector<float>{1, 2, 3, 4}, {2, 2});
+  const NDArray head = NDArray::FromVector(std::vector<float>{1, 2, 3, 4}, {2, 2});
+  const Call call("elemwise_mul", {rows, dense}, {}, head, {kDense, kRows});
+  EXPECT_THAT(call.gradients[0].ToVector(), ElementsAre(1, 4, 9, 16));
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(call.gradients[1])), ElementsAre(1));
+  EXPECT_THAT(call.gradients[1].ToVector(), ElementsAre(0, 0, 6, 12));
+  const Call squares("elemwise_mul", {rows, rows}, {}, head, {kRows, kDense});
+  EXPECT_THAT(squares.gradients[0].ToVector(), ElementsAre(0, 0, 6, 12));
+  EXPECT_THAT(squares.gradients[1].ToVector(), ElementsAre(0, 0, 6, 12));
+}
+
 TEST(SparseOperatorsTest, NumbersBesideSparseArrays) {
   const NDArray dense = NDArray::FromVector(std::vector<float>{0, 2, 0, 0, -3, 4}, {3, 2});
   const std::vector<std::tuple<std::string, std::string, bool>> cases = {

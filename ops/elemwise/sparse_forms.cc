@@ -8,9 +8,10 @@
 // `_scatter_elemwise_div` of a row_sparse one, on what the sparse one stores. broadcast_mul and
 // broadcast_div divide or multiply the elements of a csr array by a dense row, column or number.
 //
-// Elements that a head gradient does not store have gradient 0. A product's gradient by a factor is
-// stored where the other factor is. Other gradients of dense head gradients are computed on dense
-// arrays, as are all of sqrt and cbrt, whose derivative at 0 is infinite.
+// Elements that a head gradient does not store have gradient 0. With a dense head gradient, a
+// product's gradient by a factor is stored where the other factor is, if a sparse array waits for
+// it. Other gradients of dense head gradients are computed on dense arrays, as are all of sqrt and
+// cbrt, whose derivative at 0 is infinite.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -219,16 +220,20 @@ class ProductForm final : public SparseForm {
                std::span<const OpReqType> req, std::span<SparseBlob> out) const override {
     if (req[0] == kNullOp) return;
     PackedForward(property,
-                  in[0].storage == in[1].storage ? SparsePattern::Intersection(in[0], in[1])
-                                                 : SparsePattern(in[in[0].storage == kDense]),
+                  in[0].storage == in[1].storage
+                      ? SparsePattern::Intersection(in[0], in[1])
+                      : SparsePattern(in[0].storage == kDense ? in[1] : in[0]),
                   in, &out[0]);
   }
 
   std::optional<StorageTypes> InferBackward(const OperatorProperty&,
                                             const BackwardStorage& types) const override {
-    StorageTypes gradients;
-    for (const size_t other : {1, 0}) {
-      gradients.push_back(IsSparse(types.out_grad[0]) ? types.out_grad[0] : types.in_data[other]);
+    StorageTypes gradients(2, types.out_grad[0]);
+    for (const size_t i : {0, 1}) {
+      const StorageType other = types.in_data[1 - i];
+      if (types.out_grad[0] == kDense && IsSparse(types.in_grad[i]) && IsSparse(other)) {
+        gradients[i] = other;
+      }
     }
     if (!IsSparse(gradients[0]) && !IsSparse(gradients[1])) return std::nullopt;
     return gradients;
@@ -240,15 +245,17 @@ class ProductForm final : public SparseForm {
     for (const size_t i : {0, 1}) {
       if (req[i] == kNullOp) continue;
       const SparseBlob& other = values.in_data[1 - i];
-      if (head.storage == kDense && other.storage == kDense) {
-        // The gradient reads the other factor alone.
-        TBlob in_data[2];
-        in_data[1 - i] = other.values;
-        CallBackward(property, {&head.values, 1}, in_data, {}, i, in_grad[i].values);
-      } else {
+      if (IsSparse(in_grad[i].storage)) {
         PackedBackward(property, SparsePattern(head.storage == kDense ? other : head), values, i,
                        &in_grad[i]);
+        continue;
       }
+      // The gradient reads the other factor alone.
+      std::optional<DenseCopy> copy;
+      if (IsSparse(other.storage)) copy.emplace(other);
+      TBlob in_data[2];
+      in_data[1 - i] = copy ? copy->blob().values : other.values;
+      CallBackward(property, {&head.values, 1}, in_data, {}, i, in_grad[i].values);
     }
   }
 };
