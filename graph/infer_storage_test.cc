@@ -79,6 +79,17 @@ TEST(InferStorageTest, GradientsAreSparseWhereAllOfTheirSummandsAre) {
   EXPECT_EQ(unused.GradientOf(weight), kDense);
 }
 
+TEST(InferStorageTest, ADenseWeightHasADenseGradient) {
+  const NodeEntry data = MakeVariable("data"), weight = MakeVariable("weight");
+  const NodeEntry product = Apply("elemwise_mul", "product", {data, weight});
+  const NodeEntry total = Apply("sum", "total", {product}, {{"axis", "1"}});
+  const Inferred csr({total}, {{"data", kCsr}});
+  EXPECT_EQ(csr.Of(product), kCsr);
+  EXPECT_EQ(csr.Of(total), kDense);
+  EXPECT_EQ(csr.GradientOf(data), kDense);
+  EXPECT_EQ(csr.GradientOf(weight), kDense);
+}
+
 TEST(InferStorageTest, WhatNoHeadDependsOnHasNoGradient) {
   const NodeEntry data = MakeVariable("data");
   const NodeEntry parts = Apply("SliceChannel", "parts", {data}, {{"num_outputs", "2"}});
