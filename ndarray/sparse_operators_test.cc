@@ -230,7 +230,7 @@ TEST(SparseOperatorsTest, FunctionsOfOneArrayAndTheirGradients) {
   for (const auto& [op, parameters] : calls) {
     // The derivative of cbrt at 0 is infinite.
     const StorageTypes gradients = {op == "cbrt" ? StorageType::kUndefined : kDense};
-    const NDArray none;
+    const NDArray none = NDArray();
     const Call expected(op, {data}, parameters, op == "cbrt" ? none : head, gradients);
     for (const StorageType storage : {kRows, kCsr}) {
       for (const StorageType of_head : {kDense, storage}) {
@@ -461,6 +461,23 @@ TEST(SparseOperatorsTest, ColumnsThatAreWrittenInAnyOrderAreSorted) {
   // Two elements in one place are an error.
   WritePart(csr, SparsePart::kIndices, Vector({2, 0, 2, 1}));
   EXPECT_THROW(csr.ToVector(), Error);
+}
+
+TEST(SparseOperatorsTest, NothingOfTheWholeShapeIsMade) {
+  // A dense matrix would take 8 TiB.
+  constexpr index_t kColumns = index_t{1} << 40;
+  const NDArray columns = Vector({7, 1 << 24, 7}).AsType(DType::kInt64);
+  const NDArray a = sparse::FromCsr(Vector({1, 2, 3}), Vector({0, 2, 3}), columns, {2, kColumns});
+  const NDArray b =
+      sparse::FromCsr(Vector({5, 6}), Vector({0, 1, 2}), Vector({7, 8}), {2, kColumns});
+  EXPECT_THAT(Read(sparse::Values(Invoke("elemwise_sub", {a, b})[0])), ElementsAre(-4, 2, 3, -6));
+  EXPECT_THAT(Read(sparse::Values(Invoke("elemwise_mul", {a, b})[0])), ElementsAre(5));
+  const NDArray factors = NDArray::FromVector(std::vector<float>{10, 100}, {2, 1});
+  EXPECT_THAT(Read(sparse::Values(Invoke("broadcast_mul", {a, factors})[0])),
+              ElementsAre(10, 20, 300));
+  EXPECT_THAT(Read(Invoke("sum", {a}, {{"axis", "1"}})[0]), ElementsAre(3, 3));
+  const NDArray rows = Invoke("Concat", {a, b}, {{"num_args", "2"}, {"dim", "0"}})[0];
+  EXPECT_THAT(ReadAs<int64_t>(sparse::IndPtr(rows)), ElementsAre(0, 2, 3, 4, 5));
 }
 
 TEST(SparseOperatorsTest, WhatKeepsElementsKeepsStorage) {
