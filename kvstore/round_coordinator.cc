@@ -145,7 +145,7 @@ void RoundCoordinator::Serve(Lock& lock) {
 bool RoundCoordinator::HasSomethingToSay() const { return !ready_.empty() || IsAtMeetingPoint(); }
 
 bool RoundCoordinator::MayBeginRound() const {
-  return !failing_ && !in_round_ && HasSomethingToSay() &&
+  return !failing_ && withdrawn_.empty() && !in_round_ && HasSomethingToSay() &&
          (has_news_ || std::chrono::steady_clock::now() >= pause_ends_);
 }
 
