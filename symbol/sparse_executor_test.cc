@@ -109,6 +109,19 @@ TEST(SparseExecutorTest, GivenArraysKeepTheirStorage) {
   EXPECT_THAT(gradient.ToVector(), ElementsAre(5, 9, 5, 5, 5, 11));
 }
 
+TEST(SparseExecutorTest, ACsrOutputThatIsNoMatrixIsDense) {
+  const Symbol product = Symbol::Apply(
+      "broadcast_mul", {Symbol::Variable("data"), Symbol::Variable("factors")}, {}, "product");
+  const NDArray csr = sparse::Cast(Matrix({0, 2, 3, 0}, {2, 2}), kCsr);
+  for (const TShape& shape : {TShape{2, 1}, TShape{1, 2, 1}}) {
+    const auto executor =
+        Bind(product, Device::Cpu(), {.arguments = {csr, Matrix({1, 10}, shape)}});
+    executor->Forward(false);
+    EXPECT_EQ(StorageTypeOf(executor->outputs()[0]), shape.ndim() == 2 ? kCsr : kDense);
+    EXPECT_THAT(executor->outputs()[0].ToVector(), ElementsAre(0, 2, 30, 0));
+  }
+}
+
 TEST(SparseExecutorTest, AnArgumentThatNothingDependsOnHasGradientZero) {
   const Symbol blocked = Symbol::Apply("BlockGrad", {Symbol::Variable("x")}, {}, "block");
   const NDArray rows = sparse::FromRows(Matrix({1, 2}, {1, 2}), Vector({1}), {3, 2});

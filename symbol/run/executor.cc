@@ -151,10 +151,14 @@ bool Executor::BindNodes(const Program& program) {
   for (size_t i = 0; i < program.head_values.size(); ++i) {
     const Value& value = program.values[At(program.head_values[i])];
     const graph::NodeEntry& head = symbol_.outputs()[i];
-    outputs_.push_back(head.node->is_variable()
-                           ? arrays.at(head.node->name)
-                           : sparse::Zeros(storage.entries[At(graph.EntryId(head))], value.shape,
-                                           placement_.device, value.dtype));
+    if (head.node->is_variable()) {
+      outputs_.push_back(arrays.at(head.node->name));
+      continue;
+    }
+    // A call whose csr result is no matrix computes on dense copies.
+    StorageType type = storage.entries[At(graph.EntryId(head))];
+    if (type == StorageType::kCsr && value.shape.ndim() != 2) type = StorageType::kDefault;
+    outputs_.push_back(sparse::Zeros(type, value.shape, placement_.device, value.dtype));
   }
   MakeHeadGradients(program);
   std::map<std::string, NodeExecutor::Gradient> wanted;
