@@ -30,7 +30,7 @@ using base_internal::At;
 class EdgeIdProperty final : public ParameterizedProperty<NoParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"data", "u", "v"}; }
-  bool ArgumentHasGradient(int) const override { return false; }
+  bool HasGradient() const override { return false; }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
@@ -47,11 +47,6 @@ class EdgeIdProperty final : public ParameterizedProperty<NoParameters> {
     MergeType(*this, "data", &data, (*out_type)[0]);
     return data != DType::kUnknown && (*in_type)[1] != DType::kUnknown &&
            (*in_type)[2] != DType::kUnknown;
-  }
-
-  std::vector<int> DeclareBackwardDependency(std::span<const int>, std::span<const int>,
-                                             std::span<const int>) const override {
-    return {};
   }
 };
 

@@ -21,10 +21,6 @@ OperatorRow Row() {
     }
     return std::vector<Values>{out};
   };
-  row.backward = [](const ParameterMap&, const std::vector<Values>&, const std::vector<Values>& in,
-                    const std::vector<Values>&) {
-    return std::vector<Values>{Values(in[0].shape), Values(in[1].shape), Values(in[2].shape)};
-  };
   const auto add = [&row](const std::string& name, const TShape& data, const std::vector<double>& u,
                           const std::vector<double>& v,
                           DType type = DType::kInt64) -> OperatorCase& {

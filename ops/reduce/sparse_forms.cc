@@ -2,9 +2,8 @@
 //
 //   norm          of all elements
 //   sum, mean     of all elements; of the rows or columns of a csr matrix
-//   _square_sum   of the rows or columns of a row_sparse matrix; the sums of its rows, with
-//   keepdims,
-//                 are a row_sparse matrix (n, 1)     d data[i][j] = 2 g data[i][j]
+//   _square_sum   of the rows or columns of a row_sparse matrix: d data[i][j] = 2 g data[i][j];
+//                 with keepdims, the sums of its rows are a row_sparse matrix (n, 1)
 //
 // Other results are dense. Floating-point sums along axes are made in double, others in int64; each
 // has one order, whatever the number of threads is. Gradients of norm, sum and mean are dense.
@@ -144,7 +143,7 @@ class SumForm final : public SparseForm {
     const bool is_mean = property.RegisteredName() == "mean";
     ReducedAxes axes = {true, true};
     if (from.storage == StorageType::kCsr) axes = *AxesOfMatrix(property);
-    if (axes[0] && axes[1] && !is_mean) return ReduceStored(property, from, req[0], to);
+    if (!is_mean && ReducesAll(property)) return ReduceStored(property, from, req[0], to);
     const index_t count = axes[0] && axes[1] ? from.shape.Size() : from.shape[axes[0] ? 0 : 1];
     WithSumType(to.type_flag_, [&](auto zero) {
       using T = decltype(zero);
