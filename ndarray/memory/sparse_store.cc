@@ -38,10 +38,13 @@ PartsMemory::PartsMemory(const SparseBlob& blob, index_t count) : count_(count) 
   const int64_t indices_bytes = Bytes(count, 1, kIndexBytes);
   const index_t num_ends = blob.storage == StorageType::kCsr ? blob.shape[0] + 1 : 0;
   const int64_t indptr_bytes = Bytes(num_ends, 1, kIndexBytes);
+  const auto allocate = [storage](int64_t size_bytes) {
+    return size_bytes == 0 ? Storage::Handle() : storage->Alloc(size_bytes, Device::Cpu(), kTag);
+  };
   try {
-    values_ = storage->Alloc(values_bytes, Device::Cpu(), kTag);
-    indices_ = storage->Alloc(indices_bytes, Device::Cpu(), kTag);
-    indptr_ = storage->Alloc(indptr_bytes, Device::Cpu(), kTag);
+    values_ = allocate(values_bytes);
+    indices_ = allocate(indices_bytes);
+    indptr_ = allocate(indptr_bytes);
   } catch (...) {
     storage->Free(values_);
     storage->Free(indices_);
