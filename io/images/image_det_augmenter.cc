@@ -314,13 +314,13 @@ void ImageDetAugmenter::ResizeToSize(ImageRandom* random, Image* image) const {
   const ImageSize from = {image->height, image->width};
   ImageSize size = options_.size;
   if (options_.resize_mode != DetResizeMode::kForce) {
-    const double by = std::min(static_cast<double>(size.height) / static_cast<double>(from.height),
-                               static_cast<double>(size.width) / static_cast<double>(from.width));
+    // In floats, as MXNet computes them: a side may lose a pixel to their rounding.
+    const float by = std::min(static_cast<float>(size.height) / static_cast<float>(from.height),
+                              static_cast<float>(size.width) / static_cast<float>(from.width));
     if (options_.resize_mode == DetResizeMode::kShrink && by >= 1) return;
     const auto scaled = [by](int64_t side, int64_t most) {
-      // The larger side must not lose a pixel to rounding.
-      const double length = std::floor(static_cast<double>(side) * by + 1e-6);
-      return std::clamp(static_cast<int64_t>(length), int64_t{1}, most);
+      const auto length = static_cast<int64_t>(by * static_cast<float>(side));
+      return std::clamp(length, int64_t{1}, most);
     };
     size = {scaled(from.height, size.height), scaled(from.width, size.width)};
   }

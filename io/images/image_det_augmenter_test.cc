@@ -108,8 +108,10 @@ TEST(ImageDetAugmenterTest, ImagesGetTheSizeAsTheModeSays) {
   EXPECT_THAT(size(DetResizeMode::kShrink, 40, 24), ElementsAre(16, 9));
   EXPECT_THAT(size(DetResizeMode::kShrink, 17, 20), ElementsAre(13, 16));
   EXPECT_THAT(size(DetResizeMode::kShrink, 10, 12), ElementsAre(10, 12));
+  EXPECT_THAT(size(DetResizeMode::kShrink, 41, 20), ElementsAre(15, 7));
   EXPECT_THAT(size(DetResizeMode::kFit, 10, 12), ElementsAre(13, 16));
   EXPECT_THAT(size(DetResizeMode::kFit, 20, 17), ElementsAre(16, 13));
+  EXPECT_THAT(size(DetResizeMode::kFit, 20, 55), ElementsAre(5, 15));
   // MXNet fails.
   EXPECT_THAT(size(DetResizeMode::kFit, 100, 3), ElementsAre(16, 1));
 }
