@@ -69,7 +69,8 @@ class OperatorList {
   }
 
   const std::vector<std::string>& names() const { return names_; }
-  const std::vector<void*>& handles() const { return handles_; }
+  const std::vector<std::string>& unique_names() const { return unique_names_; }
+  const std::vector<void*>& unique_handles() const { return unique_handles_; }
   const ApiOperator& OperatorOf(const void* handle) const { return *operators_.Get(handle); }
   void* HandleOf(const std::string& name) const {
     const auto found = std::lower_bound(names_.begin(), names_.end(), name);
@@ -83,18 +84,27 @@ class OperatorList {
     for (const MxnetOperator& op : MxnetOperators()) names.emplace(op.name);
     for (const std::string& name : OperatorRegistry::Get().ListNames()) names.insert(name);
     names_.assign(names.begin(), names.end());
-    for (const std::string& name : names_) handles_.push_back(operators_.Add(Describe(name)));
+    for (const std::string& name : names_) {
+      handles_.push_back(operators_.Add(Describe(name)));
+      const MxnetOperator* const known = FindMxnetOperator(name);
+      if (known != nullptr && known->canonical_name != name) continue;
+      unique_names_.push_back(name);
+      unique_handles_.push_back(handles_.back());
+    }
   }
 
   std::vector<std::string> names_;
   std::vector<void*> handles_;
+  std::vector<std::string> unique_names_;
+  std::vector<void*> unique_handles_;
   Handles<ApiOperator> operators_{"an operator", 2};
 };
 
 }  // namespace
 
 const std::vector<std::string>& OperatorNames() { return OperatorList::Get().names(); }
-const std::vector<void*>& OperatorHandles() { return OperatorList::Get().handles(); }
+const std::vector<std::string>& UniqueOperatorNames() { return OperatorList::Get().unique_names(); }
+const std::vector<void*>& UniqueOperatorHandles() { return OperatorList::Get().unique_handles(); }
 const ApiOperator& OperatorOf(const void* creator) {
   return OperatorList::Get().OperatorOf(creator);
 }

@@ -23,8 +23,10 @@ struct ApiOperator {
 
 /// Returns all names: MXNet's, whether or not they are implemented, and those that Tessera adds.
 const std::vector<std::string>& OperatorNames();
-/// Returns the handles of all names, in their order.
-const std::vector<void*>& OperatorHandles();
+/// Returns the name of each operator, without its aliases, and the handles of these names in their
+/// order: clients make a function of each.
+const std::vector<std::string>& UniqueOperatorNames();
+const std::vector<void*>& UniqueOperatorHandles();
 
 /// Returns the handle of a name, or null if there is none.
 void* OperatorHandleOf(const std::string& name);

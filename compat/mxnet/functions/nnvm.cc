@@ -22,16 +22,11 @@ TESSERA_MXNET_API int MXSymbolGetNumOutputs(SymbolHandle, uint32_t*);
 TESSERA_MXNET_API int MXSymbolGetInternals(SymbolHandle, SymbolHandle*);
 TESSERA_MXNET_API int MXSymbolGetChildren(SymbolHandle, SymbolHandle*);
 TESSERA_MXNET_API int MXSymbolGetOutput(SymbolHandle, uint32_t, SymbolHandle*);
-TESSERA_MXNET_API int MXListAllOpNames(uint32_t*, const char***);
 
 TESSERA_MXNET_API const char* NNGetLastError() { return MXGetLastError(); }
 
 TESSERA_MXNET_API void NNAPISetLastError(const char* msg) {
   Results::OfThread().set_error(msg == nullptr ? "" : msg);
-}
-
-TESSERA_MXNET_API int NNListUniqueOps(uint32_t* out_size, const char*** out_array) {
-  return MXListAllOpNames(out_size, out_array);
 }
 
 TESSERA_MXNET_API int NNSymbolCreateVariable(const char* name, SymbolHandle* out) {

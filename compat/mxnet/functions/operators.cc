@@ -39,6 +39,13 @@ TESSERA_MXNET_API int NNListAllOpNames(uint32_t* out_size, const char*** out_arr
   return MXListAllOpNames(out_size, out_array);
 }
 
+TESSERA_MXNET_API int NNListUniqueOps(uint32_t* out_size, const char*** out_array) {
+  return ApiCall([&] {
+    *NotNull(out_size, "out_size") = static_cast<uint32_t>(UniqueOperatorNames().size());
+    *NotNull(out_array, "out_array") = Results::OfThread().Keep(UniqueOperatorNames());
+  });
+}
+
 TESSERA_MXNET_API int NNGetOpHandle(const char* op_name, void** op_out) {
   return ApiCall([&] {
     void* const handle = OperatorHandleOf(NotNull(op_name, "op_name"));
@@ -50,8 +57,8 @@ TESSERA_MXNET_API int NNGetOpHandle(const char* op_name, void** op_out) {
 TESSERA_MXNET_API int MXSymbolListAtomicSymbolCreators(uint32_t* out_size,
                                                        AtomicSymbolCreator** out_array) {
   return ApiCall([&] {
-    *NotNull(out_size, "out_size") = static_cast<uint32_t>(OperatorHandles().size());
-    *NotNull(out_array, "out_array") = const_cast<void**>(OperatorHandles().data());
+    *NotNull(out_size, "out_size") = static_cast<uint32_t>(UniqueOperatorHandles().size());
+    *NotNull(out_array, "out_array") = const_cast<void**>(UniqueOperatorHandles().data());
   });
 }
 

@@ -124,5 +124,42 @@ TEST(LibraryTest, EveryFunctionIsFoundAndTheListOfOperatorsIsWhole) {
   EXPECT_GE(implemented, 300u);
 }
 
+/// Programs that write a function for each operator write one for Cast, and none for its alias
+/// cast.
+TEST(LibraryTest, OperatorsAreListedWithoutTheirAliases) {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  using ListCreators = int (*)(uint32_t*, void***);
+  using GetName = int (*)(void*, const char**);
+  using ListNames = int (*)(uint32_t*, const char***);
+  const auto list =
+      reinterpret_cast<ListCreators>(dlsym(library, "MXSymbolListAtomicSymbolCreators"));
+  const auto get_name = reinterpret_cast<GetName>(dlsym(library, "MXSymbolGetAtomicSymbolName"));
+  const auto list_names = reinterpret_cast<ListNames>(dlsym(library, "NNListUniqueOps"));
+  uint32_t count = 0, num_names = 0;
+  void** creators = nullptr;
+  const char** names = nullptr;
+  ASSERT_EQ(list(&count, &creators), 0);
+  ASSERT_EQ(list_names(&num_names, &names), 0);
+  // MXNet has 886 operators of 1,167 names.
+  EXPECT_GE(count, 886u);
+  EXPECT_LT(count, 1167u);
+  ASSERT_EQ(num_names, count);
+  std::set<std::string> unique;
+  for (uint32_t i = 0; i < count; ++i) {
+    const char* name = nullptr;
+    ASSERT_EQ(get_name(creators[i], &name), 0);
+    EXPECT_STREQ(name, names[i]);
+    unique.insert(name);
+  }
+  EXPECT_EQ(unique.size(), count);
+  for (const char* one : {"Cast", "Pad", "Reshape", "elemwise_add"}) {
+    EXPECT_EQ(unique.count(one), 1u) << one;
+  }
+  for (const char* alias : {"cast", "pad", "reshape", "_plus"}) {
+    EXPECT_EQ(unique.count(alias), 0u) << alias;
+  }
+}
+
 }  // namespace
 }  // namespace tessera
