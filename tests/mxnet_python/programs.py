@@ -176,6 +176,24 @@ def optimizers():
     return found
 
 
+def trainers():
+    """Two steps of a Trainer with three weights, which these optimizers change by one operator."""
+    found = {}
+    for name in ("sgd", "lamb", "lars"):
+        weights = [gluon.Parameter("weight%d" % i, shape=(3, 4)) for i in range(3)]
+        for i, weight in enumerate(weights):
+            weight.initialize()
+            weight.set_data(nd.array(uniform(20 + i, 3, 4)))
+        trainer = gluon.Trainer(weights, name, {"learning_rate": 0.1, "wd": 0.01})
+        for _ in range(2):
+            with autograd.record():
+                loss = sum((weight.data()**3).sum() for weight in weights)
+            loss.backward()
+            trainer.step(1)
+        found.update({"%s_%s" % (name, weight.name): weight.data() for weight in weights})
+    return found
+
+
 def losses():
     """Gluon's losses and their gradients."""
     found = {}
@@ -221,7 +239,7 @@ def zoo():
 
 
 PROGRAMS = {program.__name__: program for program in (
-    arrays, gradients, symbols, gluon_training, lstm, optimizers, losses, metrics, zoo)}
+    arrays, gradients, symbols, gluon_training, lstm, optimizers, trainers, losses, metrics, zoo)}
 
 
 def results(name):
