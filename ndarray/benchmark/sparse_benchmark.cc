@@ -5,8 +5,9 @@
 // batch, not that of all rows. A step that allocates as much as the embedding has is an error.
 // --rows=N is the number of rows, by default 1,000,000.
 //
-// csr_dot is the product of a csr matrix (10^5, 10^5), which stores 100 elements a row, and a dense
-// one of 64 columns.
+// csr_dot is the product of a csr matrix, which stores 100 elements in each of 10^5 rows, and a
+// dense one of 64 columns. MXNet refuses matrices of 2^31 elements, so it takes part where there
+// are 20,000 columns, and not where there are 10^5.
 //
 // cast is cast_storage of a matrix (4096, 4096), of which a hundredth is stored, beside a copy of
 // the dense matrix.
@@ -52,7 +53,9 @@ using benchmarking::Variants;
 constexpr const char* kPeerScript = "ndarray/benchmark/sparse_peer.py";
 constexpr index_t kWidth = 64;
 constexpr index_t kBatch = 1000;
-constexpr index_t kSize = 100'000;
+constexpr index_t kRows = 100'000;
+constexpr index_t kFewColumns = 20'000;
+constexpr index_t kManyColumns = 100'000;
 constexpr index_t kPerRow = 100;
 constexpr index_t kCastSize = 4096;
 
@@ -115,23 +118,24 @@ class EmbeddingStep {
 /// The product of a csr matrix and a dense one, on some threads.
 class CsrDot {
  public:
-  explicit CsrDot(int threads)
-      : arena_(threads),
-        values_(static_cast<size_t>(kSize * kPerRow)),
+  CsrDot(index_t num_columns, int threads)
+      : num_columns_(num_columns),
+        arena_(threads),
+        values_(static_cast<size_t>(kRows * kPerRow)),
         columns_(values_.size()),
-        ends_(static_cast<size_t>(kSize) + 1),
-        factor_(static_cast<size_t>(kSize * kWidth)),
-        product_(factor_.size()) {
-    for (index_t i = 0; i < kSize; ++i) {
+        ends_(static_cast<size_t>(kRows) + 1),
+        factor_(static_cast<size_t>(num_columns * kWidth)),
+        product_(static_cast<size_t>(kRows * kWidth)) {
+    for (index_t i = 0; i < kRows; ++i) {
       const auto begin = columns_.begin() + i * kPerRow;
-      for (index_t k = 0; k < kPerRow; ++k) begin[k] = (i * 7919 + k * 997) % kSize;
+      for (index_t k = 0; k < kPerRow; ++k) begin[k] = (i * 7919 + k * 997) % num_columns;
       std::sort(begin, begin + kPerRow);
       ends_[static_cast<size_t>(i) + 1] = (i + 1) * kPerRow;
     }
     for (size_t k = 0; k < values_.size(); ++k) {
       values_[k] = static_cast<float>(static_cast<int>(k % 17) - 8) / 8;
     }
-    for (index_t k = 0; k < kSize * kWidth; ++k) {
+    for (index_t k = 0; k < num_columns * kWidth; ++k) {
       const auto number = static_cast<int>((k / kWidth * 13 + k % kWidth * 7) % 19);
       factor_[static_cast<size_t>(k)] = static_cast<float>(number - 9) / 8;
     }
@@ -139,12 +143,12 @@ class CsrDot {
 
   void Run() {
     SparseBlob in[] = {{.storage = StorageType::kCsr,
-                        .shape = {kSize, kSize},
-                        .values = Blob(&values_, {kSize * kPerRow}),
+                        .shape = {kRows, num_columns_},
+                        .values = Blob(&values_, {kRows * kPerRow}),
                         .indices = columns_,
                         .indptr = ends_},
-                       Dense(&factor_)};
-    SparseBlob out[] = {Dense(&product_)};
+                       Dense(&factor_, num_columns_)};
+    SparseBlob out[] = {Dense(&product_, kRows)};
     const OpReqType req[] = {kWriteTo};
     arena_.execute([&] { FindSparseForm("dot")->Forward(*dot_, in, req, out); });
   }
@@ -160,13 +164,14 @@ class CsrDot {
   static TBlob Blob(std::vector<float>* elements, const TShape& shape) {
     return TBlob(elements->data(), shape, DType::kFloat32, Device::Cpu());
   }
-  static SparseBlob Dense(std::vector<float>* elements) {
-    return {.shape = {kSize, kWidth}, .values = Blob(elements, {kSize, kWidth})};
+  static SparseBlob Dense(std::vector<float>* elements, index_t rows) {
+    return {.shape = {rows, kWidth}, .values = Blob(elements, {rows, kWidth})};
   }
 
   const std::shared_ptr<const OperatorProperty> dot_ =
       OperatorRegistry::Get().FindOrCreate("dot", {});
 
+  const index_t num_columns_;
   tbb::task_arena arena_;
   std::vector<float> values_;
   std::vector<int64_t> columns_, ends_;
@@ -196,23 +201,30 @@ void AddEmbeddingCases(index_t rows) {
 }
 
 void AddProductCases() {
-  const double flops = 2.0 * static_cast<double>(kSize * kPerRow * kWidth);
-  AddCase({.name = "csr_dot/one_thread",
-           .bounds = {{.peer = Bound::kBest, .at_least = 1}},
-           .flops = flops,
-           .make = [] {
-             const auto product = std::make_shared<CsrDot>(1);
-             return BesidePeers("csr_dot/one_thread",
-                                {.run = [product] { product->Run(); },
-                                 .check = [product] { return product->Check(); }},
-                                {.script = kPeerScript, .frameworks = {"mxnet1", "scipy1"}});
-           }});
+  const double flops = 2.0 * static_cast<double>(kRows * kPerRow * kWidth);
+  for (const index_t columns : {kFewColumns, kManyColumns}) {
+    const std::string name = "csr_dot/" + std::to_string(columns) + "_columns";
+    AddCase({.name = name,
+             .bounds = {{.peer = Bound::kBest, .at_least = 1}},
+             .flops = flops,
+             .make = [name, columns] {
+               const auto product = std::make_shared<CsrDot>(columns, 1);
+               std::vector<std::string> frameworks = {"scipy1"};
+               if (columns == kFewColumns) frameworks.insert(frameworks.begin(), "mxnet1");
+               return BesidePeers(name,
+                                  {.run = [product] { product->Run(); },
+                                   .check = [product] { return product->Check(); }},
+                                  {.script = kPeerScript,
+                                   .frameworks = frameworks,
+                                   .arguments = std::to_string(columns)});
+             }});
+  }
   AddCase({.name = "csr_dot/two_threads",
            .bounds = {{.peer = "one_thread", .at_least = 1.6}},
            .flops = flops,
            .make = [] {
-             const auto two = std::make_shared<CsrDot>(2);
-             const auto one = std::make_shared<CsrDot>(1);
+             const auto two = std::make_shared<CsrDot>(kManyColumns, 2);
+             const auto one = std::make_shared<CsrDot>(kManyColumns, 1);
              return Variants{
                  .all = {{"ours", [two] { two->Run(); }}, {"one_thread", [one] { one->Run(); }}},
                  .results_agree = [two, one] { return two->Check() == one->Check(); }};

@@ -1,7 +1,7 @@
 """The cases of sparse_benchmark.cc in MXNet or SciPy: sparse_peer.py mxnet, mxnet1 or scipy1
 
 Answers the requests of peer_requests.py. The names with a 1 use one thread. The argument of embedding_step is the number
-of rows; csr_dot has none. sparse_benchmark.cc explains the cases.
+of rows, that of csr_dot the number of columns. sparse_benchmark.cc explains the cases.
 """
 
 import importlib
@@ -20,21 +20,21 @@ from peer_requests import Case, serve  # pylint: disable=wrong-import-position
 
 WIDTH = 64
 BATCH = 1000
-SIZE = 100000
+ROWS = 100000
 PER_ROW = 100
 
 
-def matrix() -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+def matrix(num_columns: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values, columns and row ends of the csr matrix."""
-    first = np.arange(SIZE, dtype="int64")[:, None] * 7919
-    columns = np.sort((first + np.arange(PER_ROW) * 997) % SIZE, axis=1).ravel()
-    values = ((np.arange(SIZE * PER_ROW) % 17 - 8) / 8).astype("float32")
-    return values, columns, np.arange(SIZE + 1, dtype="int64") * PER_ROW
+    first = np.arange(ROWS, dtype="int64")[:, None] * 7919
+    columns = np.sort((first + np.arange(PER_ROW) * 997) % num_columns, axis=1).ravel()
+    values = ((np.arange(ROWS * PER_ROW) % 17 - 8) / 8).astype("float32")
+    return values, columns, np.arange(ROWS + 1, dtype="int64") * PER_ROW
 
 
-def factor() -> np.ndarray:
+def factor(num_columns: int) -> np.ndarray:
     """The dense factor."""
-    numbers = np.arange(SIZE)[:, None] * 13 + np.arange(WIDTH) * 7
+    numbers = np.arange(num_columns)[:, None] * 13 + np.arange(WIDTH) * 7
     return ((numbers % 19 - 9) / 8).astype("float32")
 
 
@@ -63,10 +63,10 @@ class Mxnet:
 
         return Case(run, lambda: float(weight[0].sum().asscalar()))
 
-    def csr_dot(self) -> Case:
+    def csr_dot(self, num_columns: int) -> Case:
         nd = self.mx.nd
-        left = nd.sparse.csr_matrix(matrix(), shape=(SIZE, SIZE), dtype="float32")
-        right = nd.array(factor())
+        left = nd.sparse.csr_matrix(matrix(num_columns), shape=(ROWS, num_columns), dtype="float32")
+        right = nd.array(factor(num_columns))
         last: List[Any] = []
 
         def run() -> None:
@@ -82,9 +82,9 @@ class Scipy:
     def __init__(self) -> None:
         self.sparse = importlib.import_module("scipy.sparse")
 
-    def csr_dot(self) -> Case:
-        left = self.sparse.csr_matrix(matrix(), shape=(SIZE, SIZE))
-        right = factor()
+    def csr_dot(self, num_columns: int) -> Case:
+        left = self.sparse.csr_matrix(matrix(num_columns), shape=(ROWS, num_columns))
+        right = factor(num_columns)
         last: List[Any] = []
 
         def run() -> None:
