@@ -12,6 +12,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/float16.h"
 #include "tessera/base/shape.h"
+#include "tessera/ops/loops/row_loop.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {
@@ -37,15 +38,27 @@ struct Groups {
   index_t Position(int64_t k) const { return positions.empty() ? k : positions[At(k)]; }
 };
 
+/// Elements whose rows of the dense operand are fetched ahead of their use: the rows come in no
+/// order that the processor foresees.
+constexpr int64_t kAhead = 8;
+
 /// Computes `count` columns of a group's sum, or adds them to `to`.
 template <typename T, typename Count>
-void SumColumns(const Groups& groups, index_t group, const T* values, const T* dense, index_t width,
-                bool adds, T* __restrict to, Count count) {
+__attribute__((always_inline)) inline void SumColumns(const Groups& groups, index_t group,
+                                                      const T* values, const T* dense,
+                                                      index_t width, bool adds, T* __restrict to,
+                                                      Count count) {
   SumOf<T> sums[kBlock];
   for (index_t j = 0; j < count; ++j) {
     sums[j] = adds ? ConvertInLoop<SumOf<T>>(to[j]) : SumOf<T>(0);
   }
-  for (int64_t k = groups.begins[At(group)]; k < groups.begins[At(group + 1)]; ++k) {
+  const int64_t end = groups.begins[At(group + 1)];
+  for (int64_t k = groups.begins[At(group)]; k < end; ++k) {
+    if (k + kAhead < end) {
+      const T* const later = dense + groups.rows[At(k + kAhead)] * width;
+      constexpr index_t kLine = 64 / sizeof(T);
+      for (index_t j = 0; j < count; j += kLine) __builtin_prefetch(later + j);
+    }
     const auto factor = ConvertInLoop<SumOf<T>>(values[groups.Position(k)]);
     const T* const row = dense + groups.rows[At(k)] * width;
     for (index_t j = 0; j < count; ++j) sums[j] += factor * ConvertInLoop<SumOf<T>>(row[j]);
@@ -66,15 +79,17 @@ void SumGroups(const Groups& groups, const TBlob& values, const TBlob& dense, in
     const T* const from = static_cast<const T*>(dense.dptr_);
     T* const out = static_cast<T*>(to.dptr_);
     ParallelFor(count, StepsPerTask(work), [&](index_t begin, index_t end) {
-      for (index_t g = begin; g < end; ++g) {
-        T* const row = out + row_of(g) * width;
-        index_t j = 0;
-        for (; width - j >= kBlock; j += kBlock) {
-          SumColumns(groups, g, factors, from + j, width, adds, row + j,
-                     std::integral_constant<index_t, kBlock>());
+      RunLoop([=]() TESSERA_LOOP_BODY {
+        for (index_t g = begin; g < end; ++g) {
+          T* const row = out + row_of(g) * width;
+          index_t j = 0;
+          for (; width - j >= kBlock; j += kBlock) {
+            SumColumns(groups, g, factors, from + j, width, adds, row + j,
+                       std::integral_constant<index_t, kBlock>());
+          }
+          if (j < width) SumColumns(groups, g, factors, from + j, width, adds, row + j, width - j);
         }
-        if (j < width) SumColumns(groups, g, factors, from + j, width, adds, row + j, width - j);
-      }
+      });
     });
   });
 }
