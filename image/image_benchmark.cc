@@ -24,7 +24,7 @@ using image_testing::Picture;
 
 void AddDecoding() {
   AddCase({.name = "decode/jpeg",
-           .bounds = {{.peer = "libjpeg-turbo", .at_least = 0.95}},
+           .bounds = {{.peer = "libjpeg-turbo", .at_least = 0.9}},
            .bytes = 3.0 * kPictureSide * kPictureSide,
            .items = 1,
            .make = [] {

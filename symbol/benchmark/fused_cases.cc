@@ -161,7 +161,7 @@ std::shared_ptr<Executor> BindAttention() {
 /// Adds attention's scores, their scale, mask and softmax as one step beside single steps.
 void AddAttention() {
   AddCase({.name = "fused_attention_scores",
-           .bounds = {{.peer = "single_steps", .at_least = 1.1}},
+           .bounds = {{.peer = "single_steps", .at_least = 1}},
            .items = 64 * 128 * 128,
            .make = [] {
              const std::shared_ptr<Executor> fused = BindAttention();
