@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/sparse.h"
 
@@ -77,6 +78,8 @@ void StoredValues::PullRows(const KVKey& key, const NDArray& out, const NDArray&
     throw InvalidArgument("KVStore::PullRows: key ", Excerpt(ToString(key)), ": the array is ",
                           StorageTypeOf(out), ", expected row_sparse");
   }
+  // Like Pull, it is no part of what the tape differentiates.
+  const autograd::Pause pause(autograd::IsTraining());
   const NDArray inputs[] = {stored, rows};
   Invoke("_sparse_retain", inputs, {&out, 1});
 }
