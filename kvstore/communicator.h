@@ -74,7 +74,8 @@ class Communicator {
 
   /// Calls `fn` soon and once, in the thread that calls every `done`: an owner whose calls all
   /// begin there hands nothing over between threads. `fn` must neither block nor throw. Not a
-  /// collective call; it succeeds after an error, and after Shutdown it calls `fn` at once.
+  /// collective call; it succeeds after an error. Once Shutdown has begun it may call `fn` at once,
+  /// in the caller's thread.
   virtual void Post(std::function<void()> fn) = 0;
 
   /// Blocks until this rank's calls are complete; later calls fail. Every rank calls it after the

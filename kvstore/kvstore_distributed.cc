@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -125,13 +126,19 @@ class DistributedStore final : public KVStore {
     const std::string name = NameOf(key);
     coordinator_->Meet(
         {.description = DescribeInit(name, value), .broadcast = bytes, .new_key = name});
-    stored.SyncCopyFromCPU(bytes.data(), value.shape().Size());
-    Variable* const order = Engine::Get()->NewVariable("KVStore key");
-    {
-      const std::lock_guard lock(orders_mutex_);
-      orders_.push_back(order);
+    // From here on the key exists on all ranks.
+    try {
+      stored.SyncCopyFromCPU(bytes.data(), value.shape().Size());
+      Variable* const order = Engine::Get()->NewVariable("KVStore key");
+      {
+        const std::lock_guard lock(orders_mutex_);
+        orders_.push_back(order);
+      }
+      values_.Add(key, InStorage(stored, StorageTypeOf(value)));
+    } catch (const std::exception& error) {
+      coordinator_->Fail("Init of key " + name + ": " + error.what());
+      throw;
     }
-    values_.Add(key, InStorage(stored, StorageTypeOf(value)));
   }
 
   void Push(const KVKey& key, std::span<const NDArray> values, int priority) override {
@@ -140,7 +147,8 @@ class DistributedStore final : public KVStore {
     StoredValues::Check("Push", key, entry.stored, values);
     const NDArray received(entry.stored.shape(), Device::Cpu(), entry.stored.dtype(),
                            /*delay_alloc=*/true, "KVStore");
-    const NDArray sum = SumOnHost(values, priority);
+    // What the exchange waits for is not to stay behind other work either.
+    const NDArray sum = SumOnHost(values, std::max(priority, 0));
     // Ranks store different rows, so what is summed over them is dense.
     const NDArray sent =
         InStorage(compression_.Sent(key, std::span(&sum, 1))[0], StorageType::kDefault);

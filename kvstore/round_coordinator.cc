@@ -396,8 +396,9 @@ void RoundCoordinator::Break(Lock& lock, const std::string& cause) {
   ready_.clear();
   ready_after_.clear();
   lost_.clear();
-  withdrawn_.clear();
+  std::vector<std::function<void()>> withdrawn = std::exchange(withdrawn_, {});
   lock.unlock();
+  withdrawn.clear();  // their arrays go, and NaiveEngine may run operations here
   for (const Communicator::Done& done : waiting) done(failure_);
   lock.lock();
 }

@@ -25,7 +25,9 @@ struct Summand {
   int key = 0;       ///< the key's number
   SumBuffer buffer;  ///< borrowed until `done` is called
   DType dtype = DType::kUnknown;
-  Communicator::Done done;  ///< called by the communicator's thread; may push engine operations
+  /// Called by the communicator's thread, or with a failure by another one. May push engine
+  /// operations.
+  Communicator::Done done;
 };
 
 /// A point that all ranks pass together.
@@ -44,8 +46,8 @@ struct MeetingPoint {
 /// round once it has a ready key or has reached a meeting point. Sums overlap with later rounds.
 ///
 /// Rounds and sums begin and end in the communicator's thread, so that nothing waits for another
-/// thread to wake. The coordinator's own thread does what blocks: meeting points, pauses between
-/// rounds and failures.
+/// thread to wake. The coordinator's own thread does what blocks: meeting points, pauses, the
+/// rounds after these, and failures.
 ///
 /// Meeting points order pushes: between two of them every rank must push each key equally often.
 /// Ranks that do not are found in a round in which no key can become ready any more, or in which

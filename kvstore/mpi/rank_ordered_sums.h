@@ -22,7 +22,8 @@ namespace tessera::kvstore_mpi {
 /// of the ranks, and an all-gather gives the result to all. So each rank sends and receives about
 /// twice its bytes, as in a ring. Small pieces are gathered whole, and every rank adds them: that
 /// is one step less. Some pieces are on their way at a time, and each step of MPI is begun in the
-/// same order on all ranks, on a communicator of its own.
+/// same order on all ranks: exchanges and whole pieces on one communicator, gatherings of parts on
+/// the other.
 ///
 /// Threads: MpiThread's thread alone. The memory of pieces is kept for later ones.
 class RankOrderedSums {
