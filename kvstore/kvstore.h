@@ -101,7 +101,7 @@ class KVStore {
   }
 
   /// Writes the rows of the stored value that `rows` lists, in any order and repeated, to the
-  /// row_sparse array `out`. Rows that a row_sparse value does not store are left out. Throws as
+  /// row_sparse array `out`. Rows that a row_sparse value does not store are 0. Throws as
   /// Push does, and Error(kInvalidArgument) if `out` is not row_sparse.
   virtual void PullRows(const KVKey& key, const NDArray& out, const NDArray& rows) = 0;
 

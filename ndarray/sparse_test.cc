@@ -200,8 +200,12 @@ TEST(SparseTest, RowsOfACsrArrayAreACopy) {
 TEST(SparseTest, RetainKeepsTheListedRows) {
   const NDArray kept = sparse::Retain(TwoRows(), Indices({3, 0, 3}));
   EXPECT_EQ(StorageTypeOf(kept), kRows);
-  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(kept)), ElementsAre(3));
+  EXPECT_THAT(ReadAs<int64_t>(sparse::Indices(kept)), ElementsAre(0, 3));
   EXPECT_THAT(kept.ToVector(), ElementsAre(0, 0, 0, 0, 0, 0, 3, 4));
+  for (const float outside : {-1.0f, 4.0f}) {
+    ExpectError(Error::kOutOfRange, "is outside of dimension 0 of extent 4",
+                [outside] { sparse::Retain(TwoRows(), Indices({outside})).WaitToRead(); });
+  }
 }
 
 TEST(SparseTest, OperatorsWithoutAFormComputeOnDenseCopies) {

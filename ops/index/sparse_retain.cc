@@ -2,10 +2,10 @@
 //
 //   out[i] = data[i] if i is in indices, else 0    d data[i] = d out[i] if i is in indices, else 0
 //
-// Numbers are truncated, and those outside of the rows count as the nearest row. A row_sparse array
-// keeps what it stores of the rows, and so does its gradient. Shapes: data (n, j…), indices (k),
-// any order and repeats, out like data. Types: data of any type, indices of any type. Runs on the
-// CPU.
+// Numbers are truncated; those outside of the rows are errors. The result of a row_sparse array
+// stores the rows that are listed, also those that `data` does not store, and so does its gradient.
+// Shapes: data (n, j…), indices (k), any order and repeats, out like data. Types: data of any type,
+// indices of any type. Runs on the CPU.
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -46,9 +46,7 @@ class SparseRetainProperty final : public IndexedProperty<NoParameters> {
 };
 
 std::vector<int64_t> RowsOf(const TBlob& indices, index_t rows) {
-  // There is no nearest row of none.
-  if (rows == 0) return {};
-  return SortedRows(Positions(indices, rows, IndexMode::kClip));
+  return SortedRows(Positions(indices, rows, IndexMode::kRaise));
 }
 
 class SparseRetainOperator final : public Operator {

@@ -151,6 +151,23 @@ void CopyRows(const TBlob& from, index_t count, index_t width, const FromRow& fr
   });
 }
 
+/// Computes row i of `to` as row rows[i] of a row_sparse array, or adds it. A row that `from` does
+/// not store is 0.
+void CopyStoredRows(const SparseBlob& from, std::span<const int64_t> rows, OpReqType req,
+                    const TBlob& to) {
+  const index_t width = from.width();
+  const Elements source(from.values), target(to);
+  ForEachRow(static_cast<index_t>(rows.size()), width, [&](index_t i) {
+    const auto found = std::lower_bound(from.indices.begin(), from.indices.end(), rows[At(i)]);
+    if (found != from.indices.end() && *found == rows[At(i)]) {
+      CopyElements(source.At((found - from.indices.begin()) * width), source.dtype, width,
+                   req == kAddTo, target.At(i * width), target.dtype);
+    } else if (req != kAddTo && width > 0) {
+      std::memset(target.At(i * width), 0, At(width * DTypeSizeBytes(target.dtype)));
+    }
+  });
+}
+
 /// Returns the rows of a dense array that have an element other than 0.
 std::vector<int64_t> NonzeroRows(const TBlob& dense, index_t rows, index_t width) {
   std::vector<uint8_t> is_stored(At(rows));
@@ -405,33 +422,14 @@ std::vector<int64_t> SortedRows(const Positions& positions) {
 void RetainRows(const SparseBlob& from, std::span<const int64_t> rows, SparseBlob* to) {
   // The call may write the array that it reads.
   const SparseBlob source = from;
-  std::vector<index_t> found;
-  index_t k = 0;
-  for (const int64_t row : rows) {
-    while (k < source.count() && source.indices[At(k)] < row) ++k;
-    if (k < source.count() && source.indices[At(k)] == row) found.push_back(k);
-  }
-  to->Allocate(static_cast<index_t>(found.size()));
-  for (size_t i = 0; i < found.size(); ++i) to->indices[i] = source.indices[At(found[i])];
-  CopyRows(
-      source.values, to->count(), to->width(), [&](index_t i) { return found[At(i)]; }, to->values);
+  to->Allocate(static_cast<index_t>(rows.size()));
+  std::copy(rows.begin(), rows.end(), to->indices.begin());
+  CopyStoredRows(source, rows, kWriteTo, to->values);
 }
 
 void GatherStoredRows(const Positions& positions, const SparseBlob& from, const TBlob& to,
                       OpReqType req) {
-  if (req == kNullOp) return;
-  const std::vector<int64_t> all = ReadAll(positions);
-  const index_t width = from.width();
-  const Elements source(from.values), target(to);
-  ForEachRow(positions.count(), width, [&](index_t i) {
-    const auto found = std::lower_bound(from.indices.begin(), from.indices.end(), all[At(i)]);
-    if (found != from.indices.end() && *found == all[At(i)]) {
-      CopyElements(source.At((found - from.indices.begin()) * width), source.dtype, width,
-                   req == kAddTo, target.At(i * width), target.dtype);
-    } else if (req != kAddTo && width > 0) {
-      std::memset(target.At(i * width), 0, At(width * DTypeSizeBytes(target.dtype)));
-    }
-  });
+  if (req != kNullOp) CopyStoredRows(from, ReadAll(positions), req, to);
 }
 
 void GatherRowSparse(const TBlob& from, std::span<const int64_t> rows, SparseBlob* to) {

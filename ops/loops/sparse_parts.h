@@ -59,7 +59,7 @@ void ReadIndices(const TBlob& from, std::span<int64_t> to);
 std::vector<int64_t> SortedRows(const Positions& positions);
 
 /// Writes the rows of a row_sparse array whose numbers `rows` lists, which rise. A row that `from`
-/// does not store is left out.
+/// does not store is 0.
 void RetainRows(const SparseBlob& from, std::span<const int64_t> rows, SparseBlob* to);
 
 /// Computes row i of the dense array `to` as the row of `from` at position i, or adds it. A row

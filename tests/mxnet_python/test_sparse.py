@@ -84,7 +84,7 @@ def test_rows_of_a_csr_array():
 
 def test_retained_rows():
     kept = nd.sparse.retain(rows(), nd.array([3, 0]))
-    assert kept.stype == "row_sparse"
+    assert kept.stype == "row_sparse" and kept.indices.asnumpy().tolist() == [0, 3]
     assert kept.asnumpy().tolist() == [[0, 0], [0, 0], [0, 0], [3, 0]]
 
 
