@@ -94,7 +94,7 @@ def test_storage_types_of_results():
     assert nd.square(array).stype == "row_sparse" and nd.exp(array).stype == "default"
     assert ((array + array).asnumpy() == 2 * ROWS).all()
     assert (nd.square(array).asnumpy() == ROWS**2).all()
-        np.testing.assert_allclose(nd.exp(array).asnumpy(), np.exp(ROWS), rtol=1e-6)
+    np.testing.assert_allclose(nd.exp(array).asnumpy(), np.exp(ROWS), rtol=1e-6)
 
 
 def embedded(weight, indices):
