@@ -61,7 +61,7 @@ class ArrayDataset final : public Dataset {
     DType dtype = DType::kUint8;
     TShape shape;  // of a row
     size_t row_bytes = 0;
-    // Of a csr array: the elements of row i are [ends[i], ends[i + 1]).
+    // Columns and ends of the rows of a csr array: row i has the elements [ends[i], ends[i + 1]).
     std::vector<int64_t> columns = {}, ends = {};
   };
 

@@ -47,7 +47,7 @@ class LibSvmIter final : public RowIter {
   ~LibSvmIter() override;
 
  private:
-  /// What has been read of a batch.
+  /// The rows of a batch that have been read so far.
   struct Rows;
 
   void Rewind() override;

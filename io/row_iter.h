@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What a RowIter needs to know of its batches.
+/// The form of a RowIter's batches.
 struct RowIterOptions {
   const char* name = "";    ///< of the derived class, for states
   std::string path;         ///< of the data, for errors

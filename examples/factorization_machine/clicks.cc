@@ -34,7 +34,7 @@ class Numbers {
   std::mt19937_64 bits_;
 };
 
-/// What decides the clicks of a user, or on an item.
+/// The traits of a user, or of an item, that decide the clicks.
 struct Hidden {
   double bias;
   std::array<double, 4> vector;

@@ -5,7 +5,7 @@
 //   bazel run //examples/factorization_machine -- --features=10000000
 //   bazel run //examples/factorization_machine -- --training=/tmp/clicks  # goes on from there
 //
-// Of a million columns a batch has a few hundred: gradients are row_sparse, and Adam takes a step
+// A batch has a few hundred of a million columns: gradients are row_sparse, and Adam takes a step
 // in their rows alone.
 //
 // Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs, with exit code 130 or 143.

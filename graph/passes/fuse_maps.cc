@@ -556,7 +556,7 @@ class Fuser {
   Program& program_;
   const MapFinder finder_;
   std::vector<int> num_reads_, num_writes_;  // of each value, by steps
-  // Whether groups may begin with a producer and end with an operator on rows.
+  // Groups of forward steps may begin with a producer and end with an operator on rows.
   bool is_forward_ = false;
   std::vector<FusedSteps> groups_;
 };
