@@ -52,9 +52,10 @@ struct DataLoaderOptions {
 ///     for (loader.BeforeFirst(); loader.Next();) Train(loader.GetBatch());
 ///
 /// Arrays: all examples have the shapes and types of the first, which the constructor loads for
-/// ProvideData. Sparse vectors make a new csr array for each batch. In batches with a bucket key, the first extent of each array that has one may be
-/// any up to the key; it is padded to the key, and ProvideData has the largest key; no array is
-/// sparse. With kKeep, an epoch's last batch has fewer rows than batch_size().
+/// ProvideData. Sparse vectors make a new csr array for each batch. In batches with a bucket key,
+/// the first extent of each array that has one may be any up to the key; it is padded to the key,
+/// and ProvideData has the largest key; no array is sparse. With kKeep, an epoch's last batch has
+/// fewer rows than batch_size().
 ///
 /// Memory: prefetch + 2 batches, however slow the caller is. Prefetching continues across the end
 /// of an epoch. An array is written again when the operations that use it are done.

@@ -41,7 +41,8 @@ struct RowParameters {
                    {"int8", DType::kInt8},
                    {"uint8", DType::kUint8}},
                   "element type of the weight, unless it is known");
-    schema.Optional("sparse_grad", &P::sparse_grad, "give the weight a row_sparse gradient, in arrays");
+    schema.Optional("sparse_grad", &P::sparse_grad,
+                    "give the weight a row_sparse gradient, in arrays");
     if (!kIsContrib) return;
     schema.Optional("deterministic", &P::deterministic, "accepted; gradients always are");
   }
