@@ -90,7 +90,7 @@ GraphStorage InferStorage(const IndexedGraph& graph,
     storage.entries.insert(storage.entries.end(), out.begin(), out.end());
   }
   for (const int head : graph.heads()) {
-    AddGradient(StorageType::kDefault, &storage.gradients[At(head)]);
+    AddGradient(storage.entries[At(head)], &storage.gradients[At(head)]);
   }
   for (int i = graph.num_nodes() - 1; i >= 0; --i) {
     const Node& node = graph.node(i);

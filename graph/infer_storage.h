@@ -20,8 +20,8 @@ struct GraphStorage {
 };
 
 /// Infers the storage types that values have if the operators are called one by one. `known` has
-/// those of variables, by name; other variables and the heads' gradients are dense. A sum of
-/// gradients is dense unless all of them have one storage type.
+/// those of variables, by name; other variables are dense. The gradient of a head has the storage
+/// type of the head. A sum of gradients is dense unless all of them have one storage type.
 GraphStorage InferStorage(const IndexedGraph& graph,
                           const std::map<std::string, StorageType>& known);
 

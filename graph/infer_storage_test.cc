@@ -90,6 +90,17 @@ TEST(InferStorageTest, ADenseWeightHasADenseGradient) {
   EXPECT_EQ(csr.GradientOf(weight), kDense);
 }
 
+TEST(InferStorageTest, TheGradientOfAHeadIsStoredAsTheHead) {
+  const NodeEntry data = MakeVariable("data");
+  const NodeEntry twice = Apply("_mul_scalar", "twice", {data}, {{"scalar", "2"}});
+  const NodeEntry total = Apply("sum", "total", {data}, {{"axis", "1"}});
+  for (const StorageType type : {kDense, kRows, kCsr}) {
+    EXPECT_EQ(Inferred({twice}, {{"data", type}}).GradientOf(data), type);
+    EXPECT_EQ(Inferred({data}, {{"data", type}}).GradientOf(data), type);
+    EXPECT_EQ(Inferred({twice, total}, {{"data", type}}).GradientOf(data), kDense);
+  }
+}
+
 TEST(InferStorageTest, WhatNoHeadDependsOnHasNoGradient) {
   const NodeEntry data = MakeVariable("data");
   const NodeEntry parts = Apply("SliceChannel", "parts", {data}, {{"num_outputs", "2"}});

@@ -74,6 +74,26 @@ TEST(SparseExecutorTest, AGradientStoresTheRowsOfTheBatch) {
   EXPECT_THAT(sparse::Values(gradient).ToVector(), ElementsAre(333, 666));
 }
 
+TEST(SparseExecutorTest, GradientsAreStoredAsTheOutputs) {
+  const Symbol twice = Symbol::Variable("data") * 2.0;
+  for (const StorageType type : {kDense, kRows, kCsr}) {
+    const auto executor = SimpleBind(
+        twice, Device::Cpu(), {.shapes = {{"data", {2, 3}}}, .storage_types = {{"data", type}}});
+    const NDArray gradient = executor->grad_dict()["data"];
+    ASSERT_EQ(StorageTypeOf(gradient), type);
+    executor->Forward(true);
+    const NDArray head = Matrix({0, 2, 0, 0, 0, 0}, {2, 3});
+    executor->Backward({head});
+    EXPECT_THAT(gradient.ToVector(), ElementsAre(0, 4, 0, 0, 0, 0));
+    executor->Forward(true);
+    executor->Backward({sparse::Cast(head, type)});
+    EXPECT_THAT(gradient.ToVector(), ElementsAre(0, 4, 0, 0, 0, 0));
+    executor->Forward(true);
+    executor->Backward();
+    EXPECT_THAT(gradient.ToVector(), ElementsAre(2, 2, 2, 2, 2, 2));
+  }
+}
+
 TEST(SparseExecutorTest, RequestsAddRows) {
   const auto executor =
       SimpleBind(Lookup(), Device::Cpu(),

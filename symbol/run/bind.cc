@@ -241,6 +241,8 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
       CheckArray(what, name, existing, value, device_of(value));
       return existing;
     }
+    // A call whose csr result is no matrix computes on dense copies.
+    if (type == StorageType::kCsr && value.shape.ndim() != 2) type = StorageType::kDefault;
     return sparse::Zeros(type, value.shape, device_of(value), value.dtype);
   };
   const auto entry_of = [&](int node) { return At(graph.EntryId(node, 0)); };
