@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,14 @@ NDArray Pattern(const TShape& shape, double share, std::mt19937* random) {
     element = is_stored(*random) ? static_cast<float>(value(*random)) : 0;
   }
   return NDArray::FromVector(elements, shape);
+}
+
+/// Returns the storage type that a text names, or another for "None".
+StorageType TypeOf(const std::string& text, StorageType other) {
+  for (const StorageType type : {kDense, kRows, kCsr}) {
+    if (text == StorageTypeName(type)) return type;
+  }
+  return other;
 }
 
 NDArray Dot(const NDArray& lhs, const NDArray& rhs, const ParameterMap& parameters) {
@@ -112,6 +121,88 @@ TEST(SparseDotTest, RowsOfTheRightFactor) {
   }
 }
 
+TEST(SparseDotTest, RowsOfTheRightFactorOfATransposedOne) {
+  std::mt19937 random(3);
+  for (const double share : {0.0, 0.5, 1.0}) {
+    for (const double share_of_rows : {0.0, 0.4, 1.0}) {
+      for (const char* const type : {"None", "default", "csr"}) {
+        const ParameterMap parameters = {{"transpose_a", "True"}, {"forward_stype", type}};
+        const NDArray lhs = Pattern({12, 9}, share, &random);
+        NDArray rhs = Pattern({12, 3}, 1, &random);
+        rhs = Invoke("broadcast_mul", {rhs, Pattern({12, 1}, share_of_rows, &random)})[0];
+        const NDArray head = Pattern({9, 3}, 0.3, &random);
+        const Product expected(lhs, rhs, {{"transpose_a", "True"}}, head);
+        for (const StorageType head_type : {kDense, kRows}) {
+          const Product product(sparse::Cast(lhs, kCsr), sparse::Cast(rhs, kRows), parameters,
+                                sparse::Cast(head, head_type));
+          EXPECT_EQ(StorageTypeOf(product.out), TypeOf(type, kRows));
+          sparse::CheckFormat(product.out);
+          EXPECT_EQ(Read(product.out), Read(expected.out)) << share << " " << share_of_rows;
+          EXPECT_EQ(Read(product.lhs_grad), Read(expected.lhs_grad)) << share << " " << type;
+          EXPECT_EQ(Read(product.rhs_grad), Read(expected.rhs_grad)) << share << " " << type;
+        }
+      }
+    }
+  }
+}
+
+TEST(SparseDotTest, ACsrRightFactorMakesCsr) {
+  std::mt19937 random(4);
+  const std::pair<TShape, double> matrices[] = {{{5, 7}, 0.3},       {{5, 7}, 0}, {{5, 7}, 1},
+                                                {{500, 300}, 0.002}, {{0, 4}, 1}, {{4, 0}, 1}};
+  for (const auto& [shape, share] : matrices) {
+    for (const index_t rows : {0, 1, 40}) {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+        const NDArray lhs = Pattern({rows, shape[0]}, 0.9, &random).AsType(dtype);
+        const NDArray rhs = Pattern(shape, share, &random).AsType(dtype);
+        const NDArray head = Pattern({rows, shape[1]}, 0.5, &random).AsType(dtype);
+        const Product expected(lhs, rhs, {}, head);
+        for (const StorageType head_type : {kDense, kCsr}) {
+          const Product product(lhs, sparse::Cast(rhs, kCsr), {}, sparse::Cast(head, head_type));
+          ASSERT_EQ(StorageTypeOf(product.out), kCsr);
+          sparse::CheckFormat(product.out);
+          ASSERT_EQ(Read(product.out), Read(expected.out)) << shape << rows << dtype;
+          ASSERT_EQ(Read(product.lhs_grad), Read(expected.lhs_grad)) << shape << rows << dtype;
+          ASSERT_EQ(Read(product.rhs_grad), Read(expected.rhs_grad)) << shape << rows << dtype;
+        }
+      }
+    }
+  }
+}
+
+// MXNet's storage types, which its own library was asked for.
+TEST(SparseDotTest, EveryPairOfStorageTypes) {
+  std::mt19937 random(5);
+  const StorageType types[] = {kDense, kRows, kCsr};
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const char* const forward_stype : {"None", "default", "csr", "row_sparse"}) {
+        const ParameterMap parameters = {{"transpose_a", transpose_a ? "True" : "False"},
+                                         {"transpose_b", transpose_b ? "True" : "False"},
+                                         {"forward_stype", forward_stype}};
+        const NDArray lhs = Pattern(transpose_a ? TShape{4, 6} : TShape{6, 4}, 0.4, &random);
+        const NDArray rhs = Pattern(transpose_b ? TShape{3, 4} : TShape{4, 3}, 0.4, &random);
+        const ParameterMap dense = {{"transpose_a", parameters.at("transpose_a")},
+                                    {"transpose_b", parameters.at("transpose_b")}};
+        const std::vector<float> expected = Dot(lhs, rhs, dense).ToVector();
+        for (const StorageType left : types) {
+          for (const StorageType right : types) {
+            StorageType natural = kDense;
+            if (left == kCsr && right != kCsr && transpose_a && !transpose_b) natural = kRows;
+            if (left == kDense && right == kCsr && !transpose_a) natural = kCsr;
+            const NDArray product =
+                Dot(sparse::Cast(lhs, left), sparse::Cast(rhs, right), parameters);
+            EXPECT_EQ(StorageTypeOf(product), TypeOf(forward_stype, natural))
+                << left << " " << right << " " << forward_stype << transpose_a << transpose_b;
+            EXPECT_EQ(product.ToVector(), expected)
+                << left << " " << right << " " << forward_stype << transpose_a << transpose_b;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(SparseDotTest, ArraysOfOtherRanks) {
   const NDArray csr =
       sparse::Cast(NDArray::FromVector(std::vector<float>{0, 2, 3, 0}, {2, 2}), kCsr);
@@ -121,6 +212,11 @@ TEST(SparseDotTest, ArraysOfOtherRanks) {
   const NDArray product = Dot(csr, cube, {});
   EXPECT_EQ(product.shape(), (TShape{2, 2, 2}));
   EXPECT_THAT(product.ToVector(), ElementsAre(10, 12, 14, 16, 3, 6, 9, 12));
+  // A csr result would be no matrix.
+  const NDArray transposed = Dot(Vector({10, 1}), csr, {});
+  EXPECT_EQ(StorageTypeOf(transposed), kDense);
+  EXPECT_THAT(transposed.ToVector(), ElementsAre(3, 20));
+  EXPECT_THAT(Dot(cube, csr, {}).ToVector(), ElementsAre(6, 2, 12, 6, 18, 10, 24, 14));
 }
 
 TEST(SparseDotTest, OutputsTakeTheStorageThatIsAsked) {

@@ -97,13 +97,19 @@ void SumGroups(const Groups& groups, const TBlob& values, const TBlob& dense, in
 /// The stored elements of a csr matrix by columns: those of a column in the order of their rows.
 class Columns {
  public:
-  explicit Columns(const SparseBlob& matrix) {
-    std::vector<int64_t> row_of(matrix.indices.size());
-    for (index_t i = 0; i < matrix.shape[0]; ++i) {
+  /// `b` has a row for each row of the matrix. If it is row_sparse, rows that it does not store are
+  /// left out, and the others are numbered by their place.
+  Columns(const SparseBlob& matrix, const SparseBlob& b) {
+    std::vector<int64_t> row_of(matrix.indices.size(), -1);
+    const auto set_row = [&](int64_t i, int64_t place) {
       std::fill(row_of.begin() + matrix.indptr[At(i)], row_of.begin() + matrix.indptr[At(i + 1)],
-                i);
-    }
+                place);
+    };
+    const bool has_all = b.storage == StorageType::kDefault;
+    const index_t count = has_all ? matrix.shape[0] : b.count();
+    for (index_t i = 0; i < count; ++i) set_row(has_all ? i : b.indices[At(i)], i);
     Sort(matrix);
+    std::erase_if(positions_, [&row_of](int64_t k) { return row_of[At(k)] < 0; });
     for (size_t k = 0; k < positions_.size(); ++k) {
       const int64_t column = matrix.indices[At(positions_[k])];
       if (columns_.empty() || columns_.back() != column) {
@@ -143,8 +149,25 @@ class Columns {
   std::vector<int64_t> positions_, rows_, columns_, begins_;
 };
 
-/// Returns the number of columns of an array as a matrix.
-index_t WidthOf(const TBlob& array) { return array.shape_.ProdShape(1, array.ndim()); }
+/// Computes rows [begin, end) of the product of `a` and a csr matrix whose stored element k goes to
+/// column columns[k] of `width`.
+template <typename T>
+void MultiplyRowsByCsr(const T* a, const SparseBlob& b, std::span<const int64_t> columns,
+                       index_t width, index_t begin, index_t end, T* c) {
+  const T* const factors = static_cast<const T*>(b.values.dptr_);
+  const index_t inner = b.shape[0];
+  std::vector<SumOf<T>> sums(At(width));
+  for (index_t i = begin; i < end; ++i) {
+    std::fill(sums.begin(), sums.end(), SumOf<T>(0));
+    for (index_t k = 0; k < inner; ++k) {
+      const auto factor = ConvertInLoop<SumOf<T>>(a[i * inner + k]);
+      for (int64_t p = b.indptr[At(k)]; p < b.indptr[At(k + 1)]; ++p) {
+        sums[At(columns[At(p)])] += factor * ConvertInLoop<SumOf<T>>(factors[p]);
+      }
+    }
+    for (index_t j = 0; j < width; ++j) c[i * width + j] = ConvertInLoop<T>(sums[At(j)]);
+  }
+}
 
 }  // namespace
 
@@ -171,14 +194,14 @@ void MultiplyCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, const 
             [](index_t row) { return row; });
 }
 
-void MultiplyTransposedCsr(const SparseBlob& a, const TBlob& b, OpReqType req, SparseBlob* c) {
+void MultiplyTransposedCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, SparseBlob* c) {
   if (req == kNullOp) return;
-  const Columns columns(a);
+  const Columns columns(a, b);
   const std::span<const int64_t> numbers = columns.numbers();
   if (c->storage == StorageType::kRowSparse) {
     c->Allocate(static_cast<index_t>(numbers.size()));
     std::copy(numbers.begin(), numbers.end(), c->indices.begin());
-    SumGroups(columns.groups(), a.values, b, WidthOf(b), /*adds=*/false, c->values,
+    SumGroups(columns.groups(), a.values, b.values, b.width(), /*adds=*/false, c->values,
               [](index_t group) { return group; });
     return;
   }
@@ -187,8 +210,34 @@ void MultiplyTransposedCsr(const SparseBlob& a, const TBlob& b, OpReqType req, S
     std::fill_n(static_cast<char*>(to.dptr_), to.Size() * DTypeSizeBytes(to.type_flag_), 0);
   }
   // Sums begin at 0 or at what was there.
-  SumGroups(columns.groups(), a.values, b, WidthOf(b), /*adds=*/true, to,
+  SumGroups(columns.groups(), a.values, b.values, b.width(), /*adds=*/true, to,
             [numbers](index_t group) { return numbers[At(group)]; });
+}
+
+void MultiplyByCsr(const TBlob& a, const SparseBlob& b, SparseBlob* c) {
+  std::vector<int64_t> numbers(b.indices.begin(), b.indices.end());
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  // The place of each stored element's column among these.
+  std::vector<int64_t> columns(b.indices.size());
+  for (size_t k = 0; k < columns.size(); ++k) {
+    columns[k] = std::lower_bound(numbers.begin(), numbers.end(), b.indices[k]) - numbers.begin();
+  }
+  const index_t rows = c->shape[0], width = static_cast<index_t>(numbers.size());
+  c->Allocate(rows * width);
+  for (index_t i = 0; i < rows; ++i) {
+    c->indptr[At(i)] = i * width;
+    std::copy(numbers.begin(), numbers.end(), c->indices.begin() + i * width);
+  }
+  c->indptr[At(rows)] = rows * width;
+  const index_t work = b.count() + width + b.shape[0];
+  VisitRealDType(a.type_flag_, "dot", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ParallelFor(rows, StepsPerTask(work), [&](index_t begin, index_t end) {
+      MultiplyRowsByCsr(static_cast<const T*>(a.dptr_), b, columns, width, begin, end,
+                        static_cast<T*>(c->values.dptr_));
+    });
+  });
 }
 
 }  // namespace tessera::ops_internal

@@ -17,10 +17,14 @@ namespace tessera::ops_internal {
 /// b (k, n), dense or row_sparse, c (m, n). Does nothing for kNullOp.
 void MultiplyCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, const TBlob& c);
 
-/// Computes c = a^T * b, c[j] = sum_i a[i, j] * b[i]. Shapes: a (m, n), b (m, k), c (n, k). A
-/// row_sparse c stores the columns of `a` that store something. A dense c is added to if `req` is
-/// kAddTo. Does nothing for kNullOp.
-void MultiplyTransposedCsr(const SparseBlob& a, const TBlob& b, OpReqType req, SparseBlob* c);
+/// Computes c = a^T * b, c[j] = sum_i a[i, j] * b[i]. Shapes: a (m, n), b (m, k), dense or
+/// row_sparse, c (n, k). A row_sparse c stores the columns of `a` that store something in a row
+/// that b stores. A dense c is added to if `req` is kAddTo. Does nothing for kNullOp.
+void MultiplyTransposedCsr(const SparseBlob& a, const SparseBlob& b, OpReqType req, SparseBlob* c);
+
+/// Computes the csr matrix c = a * b, c[i, j] = sum_k a[i, k] * b[k, j]. Shapes: a (m, k), b
+/// (k, n), csr, c (m, n). Each row of c stores the columns in which b stores something.
+void MultiplyByCsr(const TBlob& a, const SparseBlob& b, SparseBlob* c);
 
 }  // namespace tessera::ops_internal
 
