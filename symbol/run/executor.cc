@@ -127,8 +127,11 @@ void Executor::MakeHeadGradients(const Program& program) {
   head_gradients_.resize(program.head_values.size());
   for (const Value& value : program.values) {
     if (value.kind != ValueKind::kHeadGradient) continue;
-    head_gradients_[At(value.index)] =
-        NDArray(value.shape, program.devices[At(value.device)], value.dtype);
+    const Device device = program.devices[At(value.device)];
+    const StorageType type = StorageTypeOf(outputs_[At(value.index)]);
+    head_gradients_[At(value.index)] = type == StorageType::kDefault
+                                           ? NDArray(value.shape, device, value.dtype)
+                                           : sparse::Zeros(type, value.shape, device, value.dtype);
   }
 }
 
