@@ -490,5 +490,23 @@ TEST(SparseOperatorsTest, WhatKeepsElementsKeepsStorage) {
   }
 }
 
+TEST(SparseOperatorsTest, ALossKeepsStorageAndHasAGradientOfOnes) {
+  const NDArray dense = NDArray::FromVector(std::vector<float>{0, 1, 2, 0}, {2, 2});
+  for (const StorageType storage : {kRows, kCsr}) {
+    const NDArray array = sparse::Cast(dense, storage), gradient({2, 2});
+    const OpReqType req = kWriteTo;
+    autograd::MarkVariables({&array, 1}, {&gradient, 1}, {&req, 1});
+    NDArray loss;
+    {
+      const autograd::Record record;
+      loss = Invoke("make_loss", {&array, 1})[0];
+    }
+    EXPECT_EQ(StorageTypeOf(loss), storage);
+    EXPECT_EQ(loss.ToVector(), dense.ToVector());
+    loss.Backward();
+    EXPECT_THAT(gradient.ToVector(), ElementsAre(1, 1, 1, 1));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

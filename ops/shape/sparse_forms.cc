@@ -1,5 +1,6 @@
 // What operators that move elements do with sparse arrays: cast_storage, _copy, _copyto, Cast,
-// BlockGrad, _zeros and zeros_like. Their gradients keep the storage type of the head gradient.
+// BlockGrad, make_loss, _zeros and zeros_like. Their gradients keep the storage type of the head
+// gradient; that of make_loss is dense.
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +85,7 @@ class ZerosForm final : public SparseForm {
     RegisterSparseForm("_copy", std::make_unique<CopyForm>()),
     RegisterSparseForm("_copyto", std::make_unique<CopyForm>()),
     RegisterSparseForm("Cast", std::make_unique<CopyForm>()),
+    RegisterSparseForm("make_loss", std::make_unique<CopyForm>()),
     RegisterSparseForm("cast_storage", std::make_unique<CastStorageForm>()),
     RegisterSparseForm("_zeros", std::make_unique<ZerosForm>()),
     RegisterSparseForm("zeros_like", std::make_unique<ZerosForm>()),
