@@ -15,15 +15,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/testing/engine_configurations.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using engine_internal::AllConfigurations;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
-using engine_internal::ErrorOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

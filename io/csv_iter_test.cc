@@ -6,18 +6,19 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/internal/idx_bytes.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using ndarray_testing::ReadAs;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -25,16 +26,6 @@ using testing::HasSubstr;
 
 std::string WriteText(const std::string& name, std::string_view text) {
   return io_internal::WriteTestFile(name, {text.begin(), text.end()});
-}
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
 }
 
 /// Seven examples: example i is (i, i + 10), and its label 100 * i.

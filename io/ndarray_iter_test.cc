@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/sparse.h"
@@ -17,6 +17,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::MessageOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -25,15 +26,6 @@ NDArray Numbers(const TShape& shape) {
   std::vector<float> values(static_cast<size_t>(shape.Size()));
   std::iota(values.begin(), values.end(), 0.0f);
   return NDArray::FromVector(values, shape);
-}
-
-std::string MessageOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(NDArrayIterTest, GivesRowsOfAllArraysTogether) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include <barrier>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
@@ -22,6 +22,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using ndarray_testing::Vector;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -31,16 +32,6 @@ std::vector<float> Pulled(KVStore* store, const KVKey& key, const TShape& shape 
   NDArray out(shape);
   store->Pull(key, out);
   return out.ToVector();
-}
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
 }
 
 class KVStoreTest : public testing::Test {

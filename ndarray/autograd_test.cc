@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/recorded_function.h"
 #include "tessera/ndarray/testing/array_values.h"
@@ -16,24 +17,13 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::FloatNear;
-using ::testing::HasSubstr;
 using ::testing::Pointwise;
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 NDArray VariableOf(const std::vector<float>& values, OpReqType req = kWriteTo) {
   NDArray array = Vector(values);

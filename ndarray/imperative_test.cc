@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/registry.h"
@@ -23,23 +24,12 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr auto kInvalid = Error::kInvalidArgument;
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 /// Shapes and defaults that the operators below have in common.
 template <typename Parameters>

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/testing/array_values.h"
@@ -19,20 +19,10 @@
 namespace tessera {
 namespace {
 
+using base_testing::MessageOf;
 using ndarray_testing::Vector;
 
 using Floats = std::vector<float>;
-
-/// Returns the message of the Error that `call` throws.
-template <typename Call>
-std::string MessageOf(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(OpTest, EveryOperatorHasAFunction) {
   std::ifstream file("ndarray/op.h");

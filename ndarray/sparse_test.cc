@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
@@ -27,27 +27,17 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Read;
 using ndarray_testing::ReadAs;
 using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr StorageType kDense = StorageType::kDefault;
 constexpr StorageType kRows = StorageType::kRowSparse;
 constexpr StorageType kCsr = StorageType::kCsr;
-
-void ExpectError(absl::StatusCode code, const std::string& words, const std::function<void()>& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << words << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 NDArray Dense(const TShape& shape, const std::vector<float>& elements) {
   return NDArray::FromVector(elements, shape);

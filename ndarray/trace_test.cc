@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/graph/graph.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
@@ -17,21 +18,10 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Vector;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 /// Returns the variables' names and the operators of a graph, inputs first.
 std::vector<std::string> NodesOf(const TracedGraph& traced) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
@@ -22,21 +23,10 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Vector;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 /// exp(w x) w + b in elements, with more steps than one engine operation has.
 Symbol Network(int layers = 20) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/testing/array_values.h"
@@ -18,6 +19,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Read;
 using testing::HasSubstr;
 using testing::Pointwise;
@@ -108,17 +110,6 @@ TEST(ExecutorTest, NoGradientIsComputedWhereNoneIsWanted) {
   executor->Forward(true);
   executor->Backward({NDArray::FromVector(std::vector<float>{1, 2}, {2})});
   EXPECT_THAT(executor->grad_dict()["b"].ToVector(), testing::ElementsAre(4, 10));
-}
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
 }
 
 TEST(ExecutorTest, BackwardIsCalledOnceAfterEachForward) {

@@ -2,13 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tessera/base/device.h"
-#include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/sparse.h"
@@ -21,6 +20,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::MessageOf;
 using ndarray_testing::Read;
 using ndarray_testing::Vector;
 using testing::AllOf;
@@ -39,15 +39,6 @@ NDArray Matrix(const std::vector<float>& elements, const TShape& shape) {
 Symbol Lookup() {
   return Symbol::Apply("Embedding", {Symbol::Variable("data"), Symbol::Variable("weight")},
                        {{"input_dim", "5"}, {"output_dim", "2"}, {"sparse_grad", "True"}}, "rows");
-}
-
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(SparseExecutorTest, AGradientStoresTheRowsOfTheBatch) {
@@ -165,12 +156,12 @@ TEST(SparseExecutorTest, OptionsAndAttributesGiveStorage) {
   EXPECT_EQ(StorageTypeOf(dense->arg_dict()["a"]), kDense);
 
   EXPECT_THAT(
-      ErrorOf([&] {
+      MessageOf([&] {
         SimpleBind(sum, Device::Cpu(), {.shapes = {{"a", {2, 2}}}, .storage_types = {{"c", kCsr}}});
       }),
       AllOf(HasSubstr("csr"), HasSubstr("\"c\"")));
   const Symbol wrong = Symbol::Variable("w", {{"__storage_type__", "rows"}}) * 2.0;
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(MessageOf([&] {
                 SimpleBind(wrong, Device::Cpu(), {.shapes = {{"w", {2, 2}}}});
               }),
               AllOf(HasSubstr("\"w\""), HasSubstr("rows")));
@@ -204,10 +195,10 @@ TEST(SparseExecutorTest, AMonitorSeesResults) {
 TEST(SparseExecutorTest, SaysWhatItCannotDo) {
   const auto executor =
       SimpleBind(Lookup(), Device::Cpu(), {.shapes = {{"data", {1}}}, .no_gradient = {"data"}});
-  EXPECT_THAT(ErrorOf([&] { executor->PartialForward(false, 0); }), HasSubstr("sparse"));
-  EXPECT_THAT(ErrorOf([&] { executor->Backward(); }), HasSubstr("call Forward first"));
+  EXPECT_THAT(MessageOf([&] { executor->PartialForward(false, 0); }), HasSubstr("sparse"));
+  EXPECT_THAT(MessageOf([&] { executor->Backward(); }), HasSubstr("call Forward first"));
   EXPECT_EQ(executor->memory_plan().planned_bytes, 0);
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(MessageOf([&] {
                 SimpleBind(Lookup(), Device::Cpu(),
                            {.shapes = {{"data", {1}}},
                             .no_gradient = {"data"},

@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -27,17 +29,6 @@ Symbol Perceptron() {
   x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu1");
   x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "3"}, {"no_bias", "True"}}, "fc2");
   return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
-}
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
 }
 
 TEST(SymbolTest, NamesMissingArgumentsAfterTheNode) {

@@ -88,18 +88,6 @@ inline void WaitAWhile(const std::shared_future<void>& future) {
   future.wait_for(std::chrono::seconds(1));
 }
 
-/// The Error that the call throws. The test fails if it throws none.
-template <typename Call>
-Error ErrorOf(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "expected an Error";
-  return Error(absl::StatusCode{}, "");
-}
-
 /// The text of the exception that the call throws; empty if it throws none.
 template <typename Call>
 std::string MessageOf(Call&& call) {

@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/engine_configurations.h"
 
@@ -18,7 +19,7 @@ namespace tessera::engine_internal {
 /// The message of the Error that `call` throws, which must have the code.
 template <typename Call>
 std::string MessageWith(absl::StatusCode code, Call call) {
-  const Error error = ErrorOf(call);
+  const Error error = base_testing::ErrorOf(call);
   EXPECT_EQ(error.code(), code) << error.what();
   return error.what();
 }

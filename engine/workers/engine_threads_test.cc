@@ -22,6 +22,7 @@
 #include "tbb/task_arena.h"
 #include "tbb/task_group.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/engine_configurations.h"
 #include "tessera/engine/testing/thread_sleep.h"
@@ -29,11 +30,11 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using engine_internal::AllConfigurations;
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
-using engine_internal::ErrorOf;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;

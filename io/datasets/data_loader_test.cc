@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/sparse.h"
@@ -26,20 +27,11 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using ndarray_testing::ReadAs;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 /// Example i is the vector (i, 10 i) of float32 and the int32 label 100 i.
 class Numbers final : public Dataset {

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/io/idx_file.h"
 #include "tessera/io/internal/idx_bytes.h"
@@ -19,21 +19,12 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using io_internal::IdxBytes;
 using io_internal::WriteTestFile;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 HostArray Floats(const std::vector<float>& values, const TShape& shape) {
   return HostArray::FromValues<float>(values, shape);

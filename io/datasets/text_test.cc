@@ -4,33 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/internal/idx_bytes.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using io_internal::Gzip;
 using io_internal::WriteTestFile;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 std::string WriteText(const std::string& name, std::string_view text) {
   return WriteTestFile(name, {text.begin(), text.end()});

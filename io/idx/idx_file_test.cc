@@ -5,17 +5,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <initializer_list>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/internal/idx_bytes.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using io_internal::Bytes;
 using io_internal::Gzip;
 using io_internal::IdxBytes;
@@ -25,17 +26,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr uint8_t kUint8Code = 0x08;
-
-/// The error of a call, which must throw one.
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 Error ParseError(const Bytes& bytes) {
   return ErrorOf([&] { ParseIdx(bytes, "numbers"); });

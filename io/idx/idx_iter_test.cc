@@ -5,32 +5,23 @@
 
 #include <cstdint>
 #include <fstream>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/internal/idx_bytes.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using io_internal::Bytes;
 using io_internal::IdxBytes;
 using io_internal::WriteTestFile;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 /// Ten images of 1x2 pixels: image i is (i, 10), and its label i % 4.
 class IdxIterTest : public testing::Test {

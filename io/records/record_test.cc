@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/internal/idx_bytes.h"
 #include "tessera/io/record_reader.h"
 #include "tessera/io/record_writer.h"
@@ -19,6 +19,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using io_internal::Bytes;
 using io_internal::WriteTestFile;
 using testing::AllOf;
@@ -77,16 +78,6 @@ Bytes MxnetFile() {
 Bytes ContentsOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return Bytes(std::istreambuf_iterator<char>(file), {});
-}
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
 }
 
 /// Returns the error of reading all records of a damaged file.

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/dlpack_abi.h"
 #include "tessera/storage/storage.h"
@@ -18,9 +19,9 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-using ::testing::HasSubstr;
 
 // The layout of the C structures on 64-bit machines.
 static_assert(sizeof(DLDevice) == 8 && sizeof(DLDataType) == 4);
@@ -33,17 +34,6 @@ static_assert(offsetof(DLManagedTensorVersioned, manager_ctx) == 8);
 static_assert(offsetof(DLManagedTensorVersioned, deleter) == 16);
 static_assert(offsetof(DLManagedTensorVersioned, flags) == 24);
 static_assert(offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 int64_t LiveBytes() { return Storage::Get()->Stats(Device::Cpu()).live_bytes; }
 

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/files/testing/damage.h"
 #include "tessera/ndarray/files/testing/hex.h"
 #include "tessera/ndarray/files/testing/peak_memory.h"
@@ -19,6 +20,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_internal::DamageAtRandom;
 using ndarray_internal::DamageEverywhere;
 using ndarray_internal::FromHex;
@@ -26,22 +28,10 @@ using ndarray_internal::Fuzz;
 using ndarray_internal::PeakGrowthBytes;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr auto kDataLoss = Error::kDataLoss;
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 // What NumPy 1.19.5 wrote: savez of w = [1, 2] of uint8, and savez_compressed of 100 zeros of
 // float32 as "zeros" and [[1.5], [2]] of float64 as "weiß".

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/files/testing/damage.h"
 #include "tessera/ndarray/files/testing/hex.h"
@@ -25,6 +26,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_internal::DamageAtRandom;
 using ndarray_internal::DamageEverywhere;
 using ndarray_internal::FromHex;
@@ -36,17 +38,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr auto kDataLoss = Error::kDataLoss;
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
 

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/files/testing/damage.h"
 #include "tessera/ndarray/files/testing/hex.h"
@@ -20,29 +21,18 @@
 namespace tessera {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_internal::DamageAtRandom;
 using ndarray_internal::DamageEverywhere;
 using ndarray_internal::FromHex;
 using ndarray_internal::Fuzz;
 using ndarray_internal::PeakGrowthBytes;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr auto kDataLoss = Error::kDataLoss;
-
-template <typename Fn>
-void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
-  try {
-    fn();
-    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
-  }
-}
 
 /// Returns a file with that header and those elements.
 std::string File(std::string_view header, std::string_view hex) {

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <locale>
 #include <memory>
 #include <sstream>
@@ -19,8 +18,8 @@
 
 #include "mshadow/logging.h"
 #include "mshadow/tensor_blob.h"
-#include "tessera/base/error.h"
 #include "tessera/base/shape.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/base/tshape.h"
 #include "tessera/io/idx_file.h"
 #include "tessera/ndarray/ndarray.h"
@@ -37,6 +36,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::MessageOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -96,15 +96,6 @@ class LocaleTest : public testing::Test {
 
   std::locale before_;
 };
-
-std::string MessageOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_F(LocaleTest, Errors) {
   EXPECT_STREQ(InvalidArgument("n ", 1234567, ", x ", 0.5, ", y ", 1.5f, ", ", uint64_t{9999}, ' ',

@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/serialization.h"
 #include "tessera/tools/testing/failing_files.h"
 #include "tessera/train/testing/numbered_snapshot.h"
@@ -22,22 +22,13 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using train_testing::ExpectNumbered;
 using train_testing::Numbered;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 NDArray Filled(const TShape& shape, float value) {
   NDArray array(shape);

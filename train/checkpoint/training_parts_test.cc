@@ -4,30 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/testing/array_values.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using ndarray_testing::Vector;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 /// The values of a loop.
 struct Loop {

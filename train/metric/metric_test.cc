@@ -4,17 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/engine/engine.h"
 #include "tessera/train/metrics.h"
 
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -28,16 +29,6 @@ void Update(EvalMetric* metric, const NDArray& label, const NDArray& prediction,
 }
 
 double Value(const EvalMetric& metric) { return metric.Get()[0].value; }
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 TEST(MetricTest, AccuracyIsTheShareOfHits) {
   Accuracy metric;

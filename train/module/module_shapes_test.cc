@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/ndarray_iter.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/train/module.h"
@@ -18,6 +18,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -64,16 +65,6 @@ void ExpectNear(const Values& found, const Values& expected, float tolerance) {
 
 std::shared_ptr<Sgd> Momentum() {
   return std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.25}, 0.5});
-}
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
 }
 
 ModuleOptions OnDevices(int count) {

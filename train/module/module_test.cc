@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/io/ndarray_iter.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/ndarray/ndarray.h"
@@ -26,6 +27,7 @@
 namespace tessera {
 namespace {
 
+using base_testing::ErrorOf;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -71,16 +73,6 @@ std::map<std::string, std::vector<float>> Values(const Module& module) {
   std::map<std::string, std::vector<float>> values;
   for (const auto& [name, array] : module.GetParams().arg) values[name] = array.ToVector();
   return values;
-}
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
 }
 
 TEST(ModuleTest, FitLearns) {

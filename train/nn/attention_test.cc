@@ -5,30 +5,19 @@
 
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/train/nn/testing/gluon_values.h"
 
 namespace tessera::nn {
 namespace {
 
+using base_testing::ExpectError;
 using nn_testing::Fill;
 using testing::FloatNear;
-using testing::HasSubstr;
 using testing::Pointwise;
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 /// Returns positions [begin, end) of (batch, positions, channels).
 NDArray Positions(const NDArray& x, index_t begin, index_t end) {

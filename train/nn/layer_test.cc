@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/safetensors.h"
@@ -28,21 +29,10 @@
 namespace tessera::nn {
 namespace {
 
+using base_testing::ExpectError;
 using ndarray_testing::Vector;
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 NDArray Matrix(const std::vector<float>& values, const TShape& shape) {
   return NDArray::FromVector(values, shape);

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/kvstore/kvstore.h"
 #include "tessera/kvstore/testing/simulated_communicator.h"
 #include "tessera/ndarray/autograd.h"
@@ -25,20 +25,9 @@
 namespace tessera::nn {
 namespace {
 
+using base_testing::ExpectError;
 using kvstore_testing::SimulatedGroup;
 using testing::ElementsAre;
-using testing::HasSubstr;
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
-}
 
 std::shared_ptr<Optimizer> MakeSgd(double learning_rate, double wd = 0) {
   SgdOptions options;

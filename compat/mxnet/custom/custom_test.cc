@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/compat/mxnet/core/arrays.h"
 #include "tessera/compat/mxnet/custom/client_functions.h"
 #include "tessera/compat/mxnet/profiling/profiler.h"
@@ -24,6 +24,7 @@
 namespace tessera::mxnet {
 namespace {
 
+using base_testing::ErrorOf;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -35,16 +36,6 @@ NDArray Vector(const std::vector<float>& values) {
 }
 
 void Set(const NDArray& target, const NDArray& value) { CopyFromTo(value, target); }
-
-Error ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode{}, "");
-}
 
 /// data * data, computed with arrays' operators, whose gradient uses an array that forward keeps.
 void MakeSquare(ClientOp* op) {

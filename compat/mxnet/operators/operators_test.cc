@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "mxnet/operator.h"
-#include "tessera/base/error.h"
+#include "tessera/base/testing/errors.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
@@ -92,6 +91,7 @@ MXNET_REGISTER_OP_PROPERTY(style_sum, SumProp)
 namespace tessera {
 namespace {
 
+using base_testing::MessageOf;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -109,18 +109,8 @@ NDArray Vector(const std::vector<float>& values) {
 
 void Set(const NDArray& target, const NDArray& value) { CopyFromTo(value, target); }
 
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
 std::string InitError(std::string_view op, const ParameterMap& parameters) {
-  return ErrorOf([&] { OperatorRegistry::Get().Create(op, parameters); });
+  return MessageOf([&] { OperatorRegistry::Get().Create(op, parameters); });
 }
 
 const std::vector<float> kRows = {1, 2, 3, 4, 6, 8};
@@ -350,7 +340,7 @@ TEST(OperatorsTest, ErrorsOfShapesAndTypesNameOperatorAndArgument) {
   const auto property =
       OperatorRegistry::Get().Create("style_center", {{"width", "3"}, {"weighted", "True"}});
   const auto shapes = [&](const TShape& data, const TShape& weight) {
-    return ErrorOf([&] {
+    return MessageOf([&] {
       std::vector<TShape> in = {data, weight, TShape()}, out(2);
       property->InferShape(&in, &out);
     });
@@ -368,14 +358,14 @@ TEST(OperatorsTest, ErrorsOfShapesAndTypesNameOperatorAndArgument) {
   };
   EXPECT_TRUE(types(DType::kFloat64, DType::kUnknown, DType::kUnknown));
   EXPECT_FALSE(types(DType::kUnknown, DType::kFloat32, DType::kUnknown));
-  EXPECT_THAT(ErrorOf([&] { types(DType::kFloat64, DType::kFloat32, DType::kUnknown); }),
+  EXPECT_THAT(MessageOf([&] { types(DType::kFloat64, DType::kFloat32, DType::kUnknown); }),
               HasSubstr("style_center: weight: the element type is float32, expected float64"));
-  EXPECT_THAT(ErrorOf([&] { types(DType::kFloat64, DType::kUnknown, DType::kFloat32); }),
+  EXPECT_THAT(MessageOf([&] { types(DType::kFloat64, DType::kUnknown, DType::kFloat32); }),
               HasSubstr("style_center: running has element type float32, expected float64"));
   // A property without InferType takes float32 alone.
   std::vector<DType> in_type = {DType::kFloat64, DType::kFloat64}, out_type(1, DType::kUnknown);
   EXPECT_THAT(
-      ErrorOf([&] {
+      MessageOf([&] {
         OperatorRegistry::Get().Create("style_logistic_loss", {})->InferType(&in_type, &out_type);
       }),
       HasSubstr("style_logistic_loss: data has element type float64, expected float32"));
@@ -388,7 +378,7 @@ TEST(OperatorsTest, AMissingBackwardIsAnError) {
     const autograd::Record record;
     Invoke("style_sum", {x}, {{"num_args", "1"}})[0].Backward();
   }
-  EXPECT_THAT(ErrorOf([&] { x.grad().WaitToRead(); }), HasSubstr("does not implement Backward"));
+  EXPECT_THAT(MessageOf([&] { x.grad().WaitToRead(); }), HasSubstr("does not implement Backward"));
 }
 
 TEST(OperatorsTest, PropertiesAreFoundByName) {
@@ -399,7 +389,7 @@ TEST(OperatorsTest, PropertiesAreFoundByName) {
   EXPECT_THAT(property->ListArguments(), ElementsAre("arg0", "arg1"));
   EXPECT_THAT(property->BackwardInputs<char>({'g'}, {'a', 'b'}, {'y'}),
               ElementsAre('g', 'a', 'b', 'y'));
-  EXPECT_THAT(ErrorOf([] { ::mxnet::OperatorProperty::Create("style_none"); }),
+  EXPECT_THAT(MessageOf([] { ::mxnet::OperatorProperty::Create("style_none"); }),
               HasSubstr("\"style_none\""));
 }
 
