@@ -1,13 +1,8 @@
 """Programs written for MXNet's Python, on one of two libraries: mxnet_python_peer.py LIBRARY
 
 LIBRARY is `mxnet`, for MXNet's own, `mxnet:THREADS`, for MXNet's own with so many threads, or the path of Tessera's.
-Reads requests from standard input, one a line, and answers each with a line that holds a number, or an error:
-  make CASE       prepares a case, a method of Programs or a name of mxnet_networks.py: 0
-  save CASE PATH  writes a network and its arrays for torch_network_peer.py: 0
-  run CASE COUNT  runs it so many times and answers the seconds that took
-  check CASE      answers a number that shows the last results
-  drop CASE       forgets it: 0
-Says "ready" first; ends with status 3 where the package does not load that library.
+Answers the requests of peer_requests.py. A case is a method of Programs or a name of mxnet_networks.py; these can be saved
+for torch_network_peer.py.
 """
 
 import importlib
@@ -17,12 +12,14 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, Tuple
 
 import numpy as np
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/benchmark"))
+from peer_requests import Case, serve  # pylint: disable=wrong-import-position
 
 from mxnet_networks import CLASSES, build, labels, numbers
 
@@ -45,12 +42,6 @@ def write_png(path: str, image: np.ndarray) -> None:
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) +
                    chunk(b"IEND", b""))
-
-
-class Case(NamedTuple):
-    run: Callable[[], Any]
-    check: Callable[[], float]  # a number that shows the last results
-    save: Optional[Callable[[str], Any]] = None
 
 
 class Programs:
@@ -226,27 +217,10 @@ class Programs:
         return Case(run, lambda: float((last[0].asnumpy() ** 2).sum()))
 
 
-def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> float:
-    verb, name = request[:2]
-    if verb == "make":
-        cases[name] = programs.network(name) if "/" in name else getattr(programs, name)()
-    elif verb == "save":
-        cases[name].save(request[2])
-    elif verb == "run":
-        run, count = cases[name].run, int(request[2])
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        return time.perf_counter() - start
-    elif verb == "check":
-        return cases[name].check()
-    elif verb == "drop":
-        del cases[name]
-    return 0.0
-
-
-def load(library: str) -> Any:
-    """The package on the library; raises where it has loaded another, which it does without an error."""
+def load(library: str) -> Programs:
+    """The programs on the library; raises where the package has loaded another, which it does without an error."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("silent").setLevel(logging.ERROR)
     os.environ.pop("MXNET_LIBRARY_PATH", None)
     is_own = library.split(":")[0] == "mxnet"
     if not is_own:
@@ -257,30 +231,12 @@ def load(library: str) -> Any:
     loaded = mx.base._LIB._name  # pylint: disable=protected-access
     if (os.path.realpath(loaded) == os.path.realpath(library)) == is_own:
         raise ImportError(f"mxnet has loaded {loaded}")
-    return mx
+    return Programs(mx)
 
 
-def main() -> int:
-    # What a package prints goes to stderr.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    warnings.simplefilter("ignore")
-    logging.getLogger("silent").setLevel(logging.ERROR)
-    try:
-        programs = Programs(load(sys.argv[1]))
-    except Exception as error:  # pylint: disable=broad-except
-        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 3
-    answers.write("ready\n")
-    cases: Dict[str, Case] = {}
-    for line in sys.stdin:
-        try:
-            answers.write(f"{answer(programs, cases, line.split()):.17g}\n")
-        except Exception as error:  # pylint: disable=broad-except
-            message = " ".join(str(error).split())
-            answers.write(f"{type(error).__name__}: {message}\n")
-    return 0
+def make(programs: Programs, name: str, _: List[str]) -> Case:
+    return programs.network(name) if "/" in name else getattr(programs, name)()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(load, make))

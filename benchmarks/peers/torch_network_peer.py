@@ -1,33 +1,32 @@
 """Networks that mxnet_python_peer.py has saved, in PyTorch: torch_network_peer.py torch:THREADS
 
-Reads requests from standard input, one a line, and answers each with a line that holds a number, or an error:
-  make CASE PATH  prepares the network of PATH-symbol.json with the arrays of PATH.npz; with labels, for training: 0
-  run CASE COUNT  runs it so many times and answers the seconds that took
-  check CASE      answers a number that shows the last results
-  drop CASE       forgets it: 0
-Says "ready" first; ends with status 3 where the package does not load.
+Answers the requests of peer_requests.py. The argument of a case is PATH: its network is PATH-symbol.json with the arrays
+of PATH.npz, and runs in training where these have labels.
 """
 
 import importlib
 import json
-import os
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, List
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "benchmark"))
+from peer_requests import Case, serve  # pylint: disable=wrong-import-position
 from torch_graph import TorchGraph  # pylint: disable=wrong-import-position
 
 
-class Case(NamedTuple):
-    run: Callable[[], Any]
-    check: Callable[[], float]  # the number of mxnet_python_peer.py's case
+def load(argument: str) -> Any:
+    package, threads = argument.split(":")
+    torch = importlib.import_module(package)
+    torch.set_num_threads(int(threads))
+    return torch
 
 
-def make(torch: Any, path: str) -> Case:
+def make(torch: Any, _: str, arguments: List[str]) -> Case:
+    """A case whose number is that of mxnet_python_peer.py's."""
+    path = arguments[0]
     with open(path + "-symbol.json", encoding="utf-8") as file:
         nodes = json.load(file)["nodes"]
     with np.load(path + ".npz") as file:
@@ -55,44 +54,5 @@ def make(torch: Any, path: str) -> Case:
     return Case(train, lambda: float(last[0].detach()) * len(labels))
 
 
-def answer(torch: Any, cases: Dict[str, Case], request: List[str]) -> float:
-    verb, name = request[:2]
-    if verb == "make":
-        cases[name] = make(torch, request[2])
-    elif verb == "run":
-        run, count = cases[name].run, int(request[2])
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        return time.perf_counter() - start
-    elif verb == "check":
-        return cases[name].check()
-    elif verb == "drop":
-        del cases[name]
-    return 0.0
-
-
-def main() -> int:
-    # What a package prints goes to stderr.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    try:
-        package, threads = sys.argv[1].split(":")
-        torch = importlib.import_module(package)
-        torch.set_num_threads(int(threads))
-    except Exception as error:  # pylint: disable=broad-except
-        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 3
-    answers.write("ready\n")
-    cases: Dict[str, Case] = {}
-    for line in sys.stdin:
-        try:
-            answers.write(f"{answer(torch, cases, line.split()):.17g}\n")
-        except Exception as error:  # pylint: disable=broad-except
-            message = " ".join(str(error).split())
-            answers.write(f"{type(error).__name__}: {message}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(load, make))

@@ -99,4 +99,4 @@ def make(framework: Any, name: str, arguments: List[str]) -> Case:
 
 
 if __name__ == "__main__":
-    sys.exit(serve({"mxnet": Mxnet, "mxnet1": Mxnet, "scipy1": Scipy}, make))
+    sys.exit(serve(lambda name: {"mxnet": Mxnet, "mxnet1": Mxnet, "scipy1": Scipy}[name](), make))

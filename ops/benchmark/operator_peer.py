@@ -1,28 +1,27 @@
 """Calls of operators in MXNet or PyTorch: operator_peer.py mxnet:THREADS or torch:THREADS
 
-Reads requests from standard input, one a line, and answers each with a line that holds a number, or an error:
-  make CASE OP STEPS GRADIENTS LOW HIGH PARAMETERS INPUTS  prepares a case: 0
-  run CASE COUNT                                           runs it so many times and answers the seconds that took
-  check CASE                                               answers a number that shows the last results
-  drop CASE                                                forgets it: 0
+Answers the requests of peer_requests.py. The arguments of a case are OP STEPS GRADIENTS LOW HIGH PARAMETERS INPUTS.
 OP is MXNet's name. STEPS is `forward`, or `gradients` where the outputs are computed once, before anything is timed.
 GRADIENTS are positions of inputs, `0,1`. PARAMETERS are `kernel=(3,3);pad=(1,1)`, and INPUTS are shapes,
 `8x64x56x56,64x64x3x3`; `32x128:10000` is an array of integers below 10000. Each of the three may be `-`.
-Says "ready" first; ends with status 3 where the package does not load. peer_cases.cc has the cases.
+peer_cases.cc has the cases.
 """
 
 import ast
 import importlib
 import os
 import sys
-import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
 
 FRAMEWORK, _, THREADS = (sys.argv[1:] or [""])[0].partition(":")
 # OpenMP reads it when the first package loads.
 os.environ.update(OMP_NUM_THREADS=THREADS or "1")
 
 import numpy as np  # pylint: disable=wrong-import-position
+
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "benchmark"))
+from peer_requests import Case, serve  # pylint: disable=wrong-import-position
 
 FIRST_HEAD_GRADIENT = 100
 
@@ -81,9 +80,9 @@ class Call:
         return {name: value(text) for name, text in self.texts.items()}
 
 
-class Case(NamedTuple):
-    run: Callable[[], Any]
-    results: Callable[[], List[np.ndarray]]  # of the last run: the output if it was computed, the first gradient
+def case_of(run: Callable[[], Any], results: Callable[[], List[np.ndarray]]) -> Case:
+    """A case that shows the sum over the arrays of its last run: the output if it was computed, the first gradient."""
+    return Case(run, lambda: sum(checksum(array) for array in results()))
 
 
 class Mxnet:
@@ -106,7 +105,7 @@ class Mxnet:
             return last[0]
 
         if not leaves:
-            return Case(lambda: output().wait_to_read(), lambda: [last[0].asnumpy()])
+            return case_of(lambda: output().wait_to_read(), lambda: [last[0].asnumpy()])
         with autograd.record():
             y = output()
         head = nd.array(call.head_gradient(y.shape))
@@ -124,8 +123,8 @@ class Mxnet:
                 leaf.grad.wait_to_read()
 
         if call.computes_outputs:
-            return Case(both, lambda: [last[0].asnumpy(), leaves[0].grad.asnumpy()])
-        return Case(gradients, lambda: [leaves[0].grad.asnumpy()])
+            return case_of(both, lambda: [last[0].asnumpy(), leaves[0].grad.asnumpy()])
+        return case_of(gradients, lambda: [leaves[0].grad.asnumpy()])
 
 
 class Torch:
@@ -155,7 +154,7 @@ class Torch:
                 last[:] = [function(*inputs)]
 
         if not leaves:
-            return Case(forward, lambda: [last[0].numpy()])
+            return case_of(forward, lambda: [last[0].numpy()])
         y = function(*inputs)
         head = torch.from_numpy(call.head_gradient(tuple(y.shape)))
 
@@ -167,8 +166,8 @@ class Torch:
             last[:] = torch.autograd.grad(y, leaves, head, retain_graph=True)
 
         if call.computes_outputs:
-            return Case(both, lambda: [array.detach().numpy() for array in last[:2]])
-        return Case(gradients, lambda: [last[0].numpy()])
+            return case_of(both, lambda: [array.detach().numpy() for array in last[:2]])
+        return case_of(gradients, lambda: [last[0].numpy()])
 
     def function(self, call: Call) -> Callable[..., Any]:
         """The operator as a function of its inputs. What PyTorch returns as a view is copied, as in MXNet."""
@@ -232,42 +231,13 @@ class Torch:
         return lambda x, parameters, h, c: net(x, (h, c))[0], weights
 
 
-def answer(framework: Any, cases: Dict[str, Case], request: List[str]) -> float:
-    verb, name = request[:2]
-    if verb == "make":
-        cases[name] = framework.case(Call(*request[2:]))
-    elif verb == "run":
-        run, count = cases[name].run, int(request[2])
-        start = time.perf_counter()
-        for _ in range(count):
-            run()
-        return time.perf_counter() - start
-    elif verb == "check":
-        return sum(checksum(array) for array in cases[name].results())
-    elif verb == "drop":
-        del cases[name]
-    return 0.0
+def load(_: str) -> Any:
+    return {"mxnet": Mxnet, "torch": Torch}[FRAMEWORK]()
 
 
-def main() -> int:
-    # What a package prints goes to stderr.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    try:
-        framework = {"mxnet": Mxnet, "torch": Torch}[FRAMEWORK]()
-    except Exception as error:  # pylint: disable=broad-except
-        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 3
-    answers.write("ready\n")
-    cases: Dict[str, Case] = {}
-    for line in sys.stdin:
-        try:
-            answers.write(f"{answer(framework, cases, line.split()):.17g}\n")
-        except Exception as error:  # pylint: disable=broad-except
-            message = " ".join(str(error).split())
-            answers.write(f"{type(error).__name__}: {message}\n")
-    return 0
+def make(framework: Any, _: str, arguments: List[str]) -> Case:
+    return framework.case(Call(*arguments))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(load, make))

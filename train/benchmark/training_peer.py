@@ -273,4 +273,4 @@ def make(framework: Any, name: str, arguments: List[str]) -> Case:
 
 
 if __name__ == "__main__":
-    sys.exit(serve({"mxnet": Mxnet, "torch": Torch}, make))
+    sys.exit(serve(lambda name: {"mxnet": Mxnet, "torch": Torch}[name](), make))
