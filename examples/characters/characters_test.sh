@@ -1,6 +1,7 @@
 #!/bin/bash
 # A model of characters learns from a text and writes: characters_test.sh PROGRAM TEXT ARGUMENT...
 set -uo pipefail
+source examples/training_folder/stop_and_continue.sh
 unset BUILD_WORKING_DIRECTORY
 program="$1"
 text="$2"
@@ -27,25 +28,8 @@ prompt="$(tail -c "+$((size / 10 * 9 + 1))" "$text" | head -c 48)"
 # A training that is stopped goes on to the same end as a whole one.
 scratch="$(mktemp -d "${TEST_TMPDIR:-/tmp}/characters.XXXXXX")"
 trap 'rm -rf "$scratch"' EXIT
-small=(--text="$text" --generate=20 --units=16 --epochs=20)
-whole="$("$program" "${small[@]}" --training="$scratch/whole")" || fail "the whole training ended with $?"
-# Not ignored, as SIGINT is in what a script starts in the background.
-env --default-signal "$program" "${small[@]}" --training="$scratch/stopped" >"$scratch/output" 2>&1 &
-for ((waited = 0; waited < 3000; ++waited)); do
-  grep -q '^epoch  1/20' "$scratch/output" && break
-  sleep 0.02
-done
-kill -INT $!
-status=0
-wait $! || status=$?
-((status == 130)) || fail "SIGINT: ended with $status: $(cat "$scratch/output")"
-tail -n 1 "$scratch/output"
-continued="$("$program" "${small[@]}" --training="$scratch/stopped")" || fail "the training that goes on ended with $?"
-grep -E '^continued from update [0-9]+$' <<<"$continued" || fail "it did not go on: $continued"
 end() { sed -n '/^bits per character of/,$p' <<<"$1"; }
-[[ -n "$(end "$whole")" && "$(end "$continued")" == "$(end "$whole")" ]] || fail "another end: $(end "$continued")"
-last="$(ls "$scratch/whole" | tail -n 1)"
-cmp "$scratch/whole/$last/layers.params" "$scratch/stopped/$last/layers.params" || fail "the weights differ"
+stops_and_continues "epoch  1/20" "$program" --text="$text" --generate=20 --units=16 --epochs=20
 
 status=0
 message="$("$program" --text="$text.missing" "$@" 2>&1)" || status=$?
