@@ -13,7 +13,7 @@
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/sparse.h"
-#include "tessera/ndarray/sparse_parts.h"
+#include "tessera/ndarray/sparse/sparse_parts.h"
 
 namespace tessera::mxnet {
 namespace {

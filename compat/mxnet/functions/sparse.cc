@@ -7,7 +7,7 @@
 #include "tessera/base/error.h"
 #include "tessera/compat/mxnet/core/api_call.h"
 #include "tessera/compat/mxnet/core/arrays.h"
-#include "tessera/ndarray/sparse_parts.h"
+#include "tessera/ndarray/sparse/sparse_parts.h"
 
 namespace tessera::mxnet {
 namespace {

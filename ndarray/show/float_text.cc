@@ -1,4 +1,4 @@
-#include "tessera/ndarray/float_text.h"
+#include "tessera/ndarray/show/float_text.h"
 
 #include <algorithm>
 #include <charconv>

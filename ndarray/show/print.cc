@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.h"
-#include "tessera/ndarray/float_text.h"
+#include "tessera/ndarray/show/float_text.h"
 #include "tessera/ndarray/sparse.h"
 #include "tessera/ops/sparse.h"
 #include "tessera/tensor/tblob.h"

@@ -17,7 +17,7 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/sparse.h"
-#include "tessera/ndarray/sparse_parts.h"
+#include "tessera/ndarray/sparse/sparse_parts.h"
 #include "tessera/ndarray/testing/array_values.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/parameter.h"

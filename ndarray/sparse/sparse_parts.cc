@@ -1,4 +1,4 @@
-#include "tessera/ndarray/sparse_parts.h"
+#include "tessera/ndarray/sparse/sparse_parts.h"
 
 #include <algorithm>
 #include <cstdint>
