@@ -5,7 +5,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 
 namespace tessera::ndarray_internal {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef TESSERA_NDARRAY_FLOAT_TEXT_H_
-#define TESSERA_NDARRAY_FLOAT_TEXT_H_
+#ifndef TESSERA_NDARRAY_SHOW_FLOAT_TEXT_H_
+#define TESSERA_NDARRAY_SHOW_FLOAT_TEXT_H_
 
 #include <string>
 #include <vector>
@@ -23,4 +23,4 @@ std::string FloatText(bfloat16_t value);
 
 }  // namespace tessera::ndarray_internal
 
-#endif  // TESSERA_NDARRAY_FLOAT_TEXT_H_
+#endif  // TESSERA_NDARRAY_SHOW_FLOAT_TEXT_H_

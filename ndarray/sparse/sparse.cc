@@ -10,7 +10,7 @@
 #include "tessera/ndarray/call/sparse_call.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/memory/sparse_store.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 
 namespace tessera {
 

@@ -10,7 +10,7 @@
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/memory/sparse_store.h"
 #include "tessera/ndarray/sparse.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 
 namespace tessera::ndarray_internal {
 namespace {

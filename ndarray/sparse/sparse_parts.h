@@ -1,5 +1,5 @@
-#ifndef TESSERA_NDARRAY_SPARSE_PARTS_H_
-#define TESSERA_NDARRAY_SPARSE_PARTS_H_
+#ifndef TESSERA_NDARRAY_SPARSE_SPARSE_PARTS_H_
+#define TESSERA_NDARRAY_SPARSE_SPARSE_PARTS_H_
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
@@ -27,4 +27,4 @@ void WritePart(const NDArray& array, SparsePart part, const NDArray& from);
 
 }  // namespace tessera::ndarray_internal
 
-#endif  // TESSERA_NDARRAY_SPARSE_PARTS_H_
+#endif  // TESSERA_NDARRAY_SPARSE_SPARSE_PARTS_H_

@@ -12,7 +12,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/ops/loops/indexed_rows.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 
 namespace tessera {

@@ -16,7 +16,7 @@
 #include "tessera/ops/index/indexed_property.h"
 #include "tessera/ops/loops/indexed_rows.h"
 #include "tessera/ops/loops/movement.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 #include "tessera/ops/typed_operator.h"
 

@@ -17,7 +17,7 @@
 
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 #include "tessera/tensor/device/parallel.h"
 

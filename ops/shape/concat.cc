@@ -11,7 +11,7 @@
 #include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/loops/axes.h"
 #include "tessera/ops/loops/movement.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tessera/base/error.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 
 namespace tessera {

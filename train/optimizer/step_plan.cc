@@ -16,7 +16,7 @@
 #include "tessera/ndarray/call/finite_check.h"
 #include "tessera/ndarray/memory/device_runtime.h"
 #include "tessera/ndarray/memory/sparse_store.h"
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 #include "tessera/ops/sparse.h"
 
 namespace tessera::train_internal {

@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_LOOPS_SPARSE_PATTERN_H_
-#define TESSERA_OPS_LOOPS_SPARSE_PATTERN_H_
+#ifndef TESSERA_OPS_LOOPS_SPARSE_SPARSE_PATTERN_H_
+#define TESSERA_OPS_LOOPS_SPARSE_SPARSE_PATTERN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -84,4 +84,4 @@ class SparsePattern {
 
 }  // namespace tessera::ops_internal
 
-#endif  // TESSERA_OPS_LOOPS_SPARSE_PATTERN_H_
+#endif  // TESSERA_OPS_LOOPS_SPARSE_SPARSE_PATTERN_H_

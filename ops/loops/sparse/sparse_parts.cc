@@ -1,4 +1,4 @@
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "tessera/base/at.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/loops/convert_row.h"
-#include "tessera/ops/loops/sparse_pattern.h"
+#include "tessera/ops/loops/sparse/sparse_pattern.h"
 #include "tessera/tensor/device/parallel.h"
 
 namespace tessera::ops_internal {

@@ -1,4 +1,4 @@
-#include "tessera/ops/loops/sparse_pattern.h"
+#include "tessera/ops/loops/sparse/sparse_pattern.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "tessera/ops/loops/sparse_product.h"
+#include "tessera/ops/loops/sparse/sparse_product.h"
 
 #include <algorithm>
 #include <cstddef>

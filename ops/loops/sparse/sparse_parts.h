@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_LOOPS_SPARSE_PARTS_H_
-#define TESSERA_OPS_LOOPS_SPARSE_PARTS_H_
+#ifndef TESSERA_OPS_LOOPS_SPARSE_SPARSE_PARTS_H_
+#define TESSERA_OPS_LOOPS_SPARSE_SPARSE_PARTS_H_
 
 #include <cstdint>
 #include <memory>
@@ -96,4 +96,4 @@ void ConcatCsr(std::span<const SparseBlob> parts, SparseBlob* to);
 
 }  // namespace tessera::ops_internal
 
-#endif  // TESSERA_OPS_LOOPS_SPARSE_PARTS_H_
+#endif  // TESSERA_OPS_LOOPS_SPARSE_SPARSE_PARTS_H_

@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_LOOPS_SPARSE_PRODUCT_H_
-#define TESSERA_OPS_LOOPS_SPARSE_PRODUCT_H_
+#ifndef TESSERA_OPS_LOOPS_SPARSE_SPARSE_PRODUCT_H_
+#define TESSERA_OPS_LOOPS_SPARSE_SPARSE_PRODUCT_H_
 
 #include "tessera/ops/operator.h"
 #include "tessera/ops/sparse.h"
@@ -28,4 +28,4 @@ void MultiplyByCsr(const TBlob& a, const SparseBlob& b, SparseBlob* c);
 
 }  // namespace tessera::ops_internal
 
-#endif  // TESSERA_OPS_LOOPS_SPARSE_PRODUCT_H_
+#endif  // TESSERA_OPS_LOOPS_SPARSE_SPARSE_PRODUCT_H_

@@ -1,4 +1,4 @@
-#include "tessera/ops/loops/sparse_parts.h"
+#include "tessera/ops/loops/sparse/sparse_parts.h"
 
 #include <algorithm>
 #include <cstddef>
