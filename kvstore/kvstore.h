@@ -45,7 +45,9 @@ class KVStore {
  public:
   /// Computes a new stored value from the sum of pushed values, by pushing operations that write
   /// `stored`. Push calls it in its thread, and throws what it throws. The updater may call the
-  /// store. Where several threads push values of one key, its calls may overlap.
+  /// store. Where several threads push values of one key, its calls may overlap. With many workers,
+  /// an updater that waits for `received` waits for all of them, which then must push their keys in
+  /// one order.
   using Updater =
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 
