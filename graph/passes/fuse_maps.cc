@@ -17,7 +17,7 @@
 #include "tessera/base/number.h"
 #include "tessera/graph/attributes.h"
 #include "tessera/graph/backward_property.h"
-#include "tessera/ops/elemwise/fused_map.h"
+#include "tessera/ops/elemwise/fused/fused_map.h"
 #include "tessera/ops/map_form.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/property.h"

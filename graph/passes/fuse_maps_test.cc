@@ -25,7 +25,7 @@
 #include "tessera/graph/infer.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/testing/evaluate.h"
-#include "tessera/ops/elemwise/fused_map.h"
+#include "tessera/ops/elemwise/fused/fused_map.h"
 #include "tessera/ops/operator.h"
 #include "tessera/resource/resource.h"
 #include "tessera/tensor/tblob.h"

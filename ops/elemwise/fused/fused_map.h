@@ -1,5 +1,5 @@
-#ifndef TESSERA_OPS_ELEMWISE_FUSED_MAP_H_
-#define TESSERA_OPS_ELEMWISE_FUSED_MAP_H_
+#ifndef TESSERA_OPS_ELEMWISE_FUSED_FUSED_MAP_H_
+#define TESSERA_OPS_ELEMWISE_FUSED_FUSED_MAP_H_
 
 #include <memory>
 #include <string>
@@ -98,4 +98,4 @@ std::shared_ptr<const OperatorProperty> MakeFusedMap(const FusedMap& map,
 
 }  // namespace tessera
 
-#endif  // TESSERA_OPS_ELEMWISE_FUSED_MAP_H_
+#endif  // TESSERA_OPS_ELEMWISE_FUSED_FUSED_MAP_H_

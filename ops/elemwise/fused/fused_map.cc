@@ -1,4 +1,4 @@
-#include "tessera/ops/elemwise/fused_map.h"
+#include "tessera/ops/elemwise/fused/fused_map.h"
 
 #include <algorithm>
 #include <array>
