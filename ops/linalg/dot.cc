@@ -30,7 +30,7 @@ struct DotParameters {
     schema.Choice<std::string>(
         "forward_stype", &P::forward_stype,
         {{"None", "None"}, {"csr", "csr"}, {"default", "default"}, {"row_sparse", "row_sparse"}},
-        "default: with a csr lhs, transpose_a gives a dense output");
+        "the storage type of the output, in place of the one that dot chooses");
   }
 };
 
