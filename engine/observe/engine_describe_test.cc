@@ -153,6 +153,8 @@ TEST_P(EngineDescribeTest, DebugStringNamesEveryReader) {
                     HasSubstr("held by read"), HasSubstr("queued: update \"rewrite\"")));
   std::lock_guard<std::mutex> hold(mutex);
   handles[1]();  // in any order
+  // The operation is pending until its function, too, has returned.
+  while (engine_->counters().pending > 3) std::this_thread::yield();
   EXPECT_THAT(engine_->DebugString(), AllOf(HasSubstr("\"rewrite\""), HasSubstr("pending 3")));
   handles[0]();
   handles[2]();
