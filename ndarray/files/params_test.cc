@@ -636,9 +636,7 @@ TEST(SerializationFuzzTest, TruncationAtEveryByteIsAnError) {
 
 TEST(SerializationFuzzTest, DamageLoadsOrThrows) {
   const std::string files[] = {SampleFile(), SparseFile(), FromHex(kMxnetRaw)};
-  DamageEverywhere(files[0], 1, Fuzz);
-  DamageEverywhere(files[1], 1, Fuzz);
-  DamageEverywhere(files[2], 1, Fuzz);
+  for (const std::string& file : files) DamageEverywhere(file, 3, Fuzz);
   const uint64_t numbers[] = {
       0,          1,          0x112,          0xf993fac8,        0xf993fac9,
       0xf993faca, 0xffffffff, 0x7fffffffffff, uint64_t{1} << 63, ~uint64_t{0}};
