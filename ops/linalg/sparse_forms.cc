@@ -140,7 +140,7 @@ class DotForm final : public SparseForm {
       }
     }
     if (req[0] == kNullOp) return;
-    // Of lhs, its gradient reads the shape alone; the others are to be dense.
+    // The gradient of lhs reads no more of lhs than the shape; the others are to be dense.
     const SparseBlob& rhs = values.in_data[1];
     std::optional<DenseCopy> rhs_copy, head_copy;
     if (rhs.storage != kDense) rhs_copy.emplace(rhs);

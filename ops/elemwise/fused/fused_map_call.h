@@ -70,7 +70,7 @@ class FusedMapCall final : public Epilogue {
   uint32_t needed_ = 0;  // bit i: whether an output that is wanted needs stage i
   bool streams_ = false;
   std::array<tensor_internal::Stores, FusedMap::kMaxStages> stores_{};  // of the stages' outputs
-  // Of the operator on rows, if its results are wanted:
+  // The operator on rows, if its results are wanted:
   std::optional<tensor_internal::Scratch<cpu>> scratch_;
   std::atomic<uint32_t>* num_complete_ = nullptr;  // for each row, its elements that are there
   TBlob row_in_, row_out_;

@@ -18,7 +18,7 @@ using Kind = FusedMap::Operand::Kind;
 constexpr index_t kCacheLineBytes = 64;
 // Longer blocks would not make a stage's call noticeably cheaper for each element.
 constexpr index_t kMaxBlockBytes = index_t{8} << 10;
-// What an operator on rows costs an element, in cheap loops: that of exp, and a few further ones.
+// The cost of an operator on rows for an element, in cheap loops: that of exp, and a few others.
 constexpr index_t kRowCost = 8;
 
 /// Returns, for each stage, the last stage that reads its results, or kNone.
